@@ -1,0 +1,30 @@
+"""nbkit: what the chapters of the book build, in tidy form.
+
+Importing the package is cheap: the names below load their modules when they are first used, so
+that tools which only read the book (rendering, linting) never import torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nbkit.authoring.record import record as record
+    from nbkit.authoring.show import show as show
+    from nbkit.exercises.check import CheckFailed as CheckFailed
+    from nbkit.exercises.check import check as check
+
+__version__ = "0.1.0"
+_LAZY = {
+    "check": ("nbkit.exercises.check", "check"),
+    "CheckFailed": ("nbkit.exercises.check", "CheckFailed"),
+    "record": ("nbkit.authoring.record", "record"),
+    "show": ("nbkit.authoring.show", "show"),
+}
+__all__ = ["CheckFailed", "__version__", "check", "record", "show"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        module, attribute = _LAZY[name]
+        return getattr(import_module(module), attribute)
+    raise AttributeError(f"module 'nbkit' has no attribute {name!r}")
