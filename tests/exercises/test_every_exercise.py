@@ -1,0 +1,177 @@
+"""For every registered exercise: the check tells right from wrong, and says which wrong."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from nbkit.exercises.bench import Bench
+from nbkit.exercises.check import verdict_on
+from nbkit.exercises.proof import (
+    bench_for,
+    mutant_faults,
+    reference_faults,
+    stub_faults,
+    twin_faults,
+)
+from nbkit.exercises.registry import Exercise, all_exercises
+
+SEEDS = range(1, 21)
+EXERCISES = list(all_exercises().values())
+
+
+def of_exercise(exercise: Exercise) -> Any:
+    return pytest.param(exercise, id=exercise.id, marks=pytest.mark.chapter(exercise.chapter))
+
+
+each_exercise = pytest.mark.parametrize("exercise", [of_exercise(e) for e in EXERCISES])
+
+
+@each_exercise
+def test_reference_passes_on_many_seeds(exercise: Exercise) -> None:
+    for seed in SEEDS:
+        assert not reference_faults(bench_for(exercise.id, seed))
+
+
+@each_exercise
+def test_stub_is_met_with_not_implemented(exercise: Exercise) -> None:
+    assert not stub_faults(bench_for(exercise.id, 1))
+
+
+@each_exercise
+def test_every_mutant_fails_with_its_own_message_on_every_seed(exercise: Exercise) -> None:
+    assert len(exercise.mutants) >= 3
+    for seed in SEEDS:
+        assert not mutant_faults(bench_for(exercise.id, seed))
+
+
+@each_exercise
+def test_mutants_can_be_told_apart_on_every_seed(exercise: Exercise) -> None:
+    for seed in SEEDS:
+        assert not twin_faults(bench_for(exercise.id, seed))
+
+
+@each_exercise
+def test_oracle_agrees_with_reference_at_float64(exercise: Exercise) -> None:
+    compared = 0
+    for finding in bench_for(exercise.id, 3).judge(exercise.reference):
+        if finding.run.dtype != torch.float64:
+            continue
+        for output, answer, leaf in zip(
+            exercise.outputs, finding.run.answers, finding.seen.leaves or (), strict=True
+        ):
+            if output.kind == "float":
+                torch.testing.assert_close(leaf, answer, rtol=1e-10, atol=1e-9)
+            compared += 1
+    assert compared
+
+
+@each_exercise
+def test_oracle_uses_none_of_our_package(exercise: Exercise) -> None:
+    names = exercise.oracle.__code__.co_names
+    assert "torch" not in names
+    assert not [name for name in names if name.startswith("nbkit")]
+
+
+def map_floats(change: Callable[[Tensor], Any], value: Any) -> Any:
+    """Apply a change to each floating tensor, or float, of a result."""
+    if isinstance(value, (tuple, list)) and any(isinstance(v, Tensor) for v in value):
+        return tuple(map_floats(change, v) for v in value)
+    if isinstance(value, Tensor) and value.is_floating_point():
+        return change(value)
+    if isinstance(value, float):
+        return float(change(torch.tensor(value, dtype=torch.float64)))
+    return value
+
+
+def spoilt(exercise: Exercise, change: Callable[[Tensor], Any]) -> Callable[..., Any]:
+    def function(*args: Any, **options: Any) -> Any:
+        return map_floats(change, exercise.reference(*args, **options))
+
+    return function
+
+
+def has_floats(exercise: Exercise) -> bool:
+    return any(output.kind in ("float", "number") for output in exercise.outputs)
+
+
+WITH_FLOATS = [of_exercise(e) for e in EXERCISES if has_floats(e)]
+WITH_TENSORS = [of_exercise(e) for e in EXERCISES if any(o.kind == "float" for o in e.outputs)]
+SPOILS: dict[str, Callable[[Tensor], Any]] = {
+    "opposite sign": lambda x: -x,
+    "a thousandth too large": lambda x: x * 1.001,
+    "zeros": lambda x: x * 0 if bool(x.isfinite().all()) else torch.zeros_like(x),
+    "one added": lambda x: x + 1,
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILS)
+@pytest.mark.parametrize("exercise", WITH_FLOATS)
+def test_spoilt_values_fail(exercise: Exercise, spoil: str) -> None:
+    result = verdict_on(bench_for(exercise.id, 2), spoilt(exercise, SPOILS[spoil]))
+    assert not result.passed
+    assert "differs" in result.message
+
+
+@pytest.mark.parametrize("exercise", WITH_TENSORS)
+def test_fixed_float32_fails(exercise: Exercise) -> None:
+    result = verdict_on(bench_for(exercise.id, 2), spoilt(exercise, lambda x: x.float()))
+    assert not result.passed
+    assert "fixes the precision" in result.message
+
+
+@pytest.mark.parametrize("exercise", WITH_TENSORS)
+def test_numpy_results_fail(exercise: Exercise) -> None:
+    result = verdict_on(bench_for(exercise.id, 2), spoilt(exercise, lambda x: x.detach().numpy()))
+    assert not result.passed
+    assert "must be a torch tensor" in result.message
+    assert "numpy.ndarray" in result.message
+
+
+@pytest.mark.parametrize("exercise", [of_exercise(e) for e in EXERCISES if e.gradient_to])
+def test_cut_gradient_fails(exercise: Exercise) -> None:
+    result = verdict_on(bench_for(exercise.id, 2), spoilt(exercise, lambda x: x.detach()))
+    assert not result.passed
+    assert "no gradient reaches" in result.message
+
+
+@each_exercise
+def test_writing_into_an_input_fails(exercise: Exercise) -> None:
+    def vandal(*args: Any, **options: Any) -> Any:
+        result = exercise.reference(*args, **options)
+        for value in args:
+            if isinstance(value, Tensor) and value.numel():
+                value.data.view(-1)[0] = 1 - value.data.view(-1)[0].to(value.dtype).nan_to_num()
+            elif isinstance(value, list) and value:
+                value.pop()
+        return result
+
+    first = bench_for(exercise.id, 2).runs[0].case.inputs
+    touchable = any(isinstance(v, (Tensor, list)) for v in first.values())
+    if exercise.call.__name__ != "call_with_inputs" or not touchable:
+        pytest.skip("the function receives no tensor or list of the case directly")
+    result = verdict_on(bench_for(exercise.id, 2), vandal)
+    assert not result.passed
+    assert "in place" in result.message
+
+
+@each_exercise
+def test_seed_repeats_the_cases(exercise: Exercise) -> None:
+    one, other = Bench(exercise, 5), Bench(exercise, 5)
+    different = Bench(exercise, 6)
+    assert [str(r.case.inputs) for r in one.runs] == [str(r.case.inputs) for r in other.runs]
+    assert [str(r.case.inputs) for r in one.runs] != [str(r.case.inputs) for r in different.runs]
+
+
+@each_exercise
+def test_words_of_the_exercise(exercise: Exercise) -> None:
+    assert exercise.not_tested.endswith(".")
+    assert exercise.goal.endswith(".")
+    assert exercise.minutes <= 120
+    topic, name, number = exercise.id.split(".")
+    assert topic and name and number.isdigit()
+    messages = [mutant.message for mutant in exercise.mutants]
+    assert len(set(messages)) == len(messages)
+    assert min(len(message) for message in messages) > 40
