@@ -1,1 +1,1 @@
-"""nbkit.envs."""
+"""Environments: text worlds written from scratch, and adapters to gymnasium."""

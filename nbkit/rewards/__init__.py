@@ -1,1 +1,1 @@
-"""nbkit.rewards."""
+"""Reward functions and verifiers."""

@@ -1,1 +1,1 @@
-"""nbkit.trainers."""
+"""Training loops, each the tidy form of the one that a chapter builds."""
