@@ -43,7 +43,7 @@ def discounted_returns(rewards: Tensor, gamma: float, *, mask: Tensor | None = N
     check_number("gamma", gamma, 0.0, 1.0)
     counted = bool_mask(mask, rewards, like_name="rewards")
     terms = torch.where(counted, rewards, 0.0)
-    decays = torch.where(counted, gamma, 1.0).to(rewards.dtype)
+    decays = torch.full_like(terms, gamma).masked_fill(~counted, 1.0)
     return torch.where(counted, reverse_scan(terms, decays, -1), 0.0)
 
 
@@ -100,7 +100,8 @@ def gae(
         )
     bootstrap = torch.where(ends, 0.0, next_values)
     deltas = torch.where(counted, rewards + gamma * bootstrap - values, 0.0)
-    decays = torch.where(counted, torch.where(stops, 0.0, gamma * lam), 1.0).to(deltas.dtype)
+    decays = torch.full_like(deltas, gamma * lam).masked_fill(stops, 0.0)
+    decays = decays.masked_fill(~counted, 1.0)
     advantages = torch.where(counted, reverse_scan(deltas, decays, 0), 0.0)
     return advantages, torch.where(counted, advantages + values, 0.0)
 
@@ -135,7 +136,7 @@ def token_gae(
     deltas = torch.where(
         counted, rewards + gamma * _next_counted(kept_values, counted) - kept_values, 0.0
     )
-    decays = torch.where(counted, gamma * lam, 1.0).to(deltas.dtype)
+    decays = torch.full_like(deltas, gamma * lam).masked_fill(~counted, 1.0)
     if rewards.shape[1] == 0:
         return deltas, deltas.clone()
     advantages = torch.where(counted, reverse_scan(deltas, decays, 1), 0.0)
