@@ -5,9 +5,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from nbkit.envs.text import TextEnv
 from nbkit.logprobs import next_token_logprobs
 from nbkit.masks import masked_mean
 from nbkit.policies import TextPolicy
+from nbkit.rollouts import TextRollout
 
 
 def distinct_n(rows: Sequence[Sequence], n: int) -> float:
@@ -51,3 +53,23 @@ def perplexity(policy: TextPolicy, ids: Tensor, mask: Tensor) -> float:
 
     """
     return float(torch.exp(-masked_mean(next_token_logprobs(policy(ids), ids), mask)))
+
+
+@torch.no_grad()
+def judge(batch: TextRollout, env: TextEnv, base: TextPolicy) -> dict[str, float]:
+    """Return what the reward does not say about a batch of texts.
+
+    Returns:
+        "perplexity": of the texts under ``base``;
+        "distinct_2": share of different word pairs among all word pairs of the batch;
+        "kl": sampled KL(policy || base) of whole texts in nats, the mean over texts of the sum
+        over tokens of ``log pi - log pi_base``.
+
+    """
+    scores = next_token_logprobs(base(batch.ids), batch.ids)
+    log_ratio = torch.where(batch.mask, batch.logprobs - scores, 0.0)
+    return {
+        "perplexity": float(torch.exp(-masked_mean(scores, batch.mask))),
+        "distinct_2": distinct_words(batch.texts(env)),
+        "kl": float(log_ratio.sum(1).mean()),
+    }
