@@ -28,7 +28,7 @@ class Study:
     clean: bool
 
     def finish(self, result: Mapping[str, Any]) -> None:
-        """Write the stamp and ``result`` as JSON; an interrupted write leaves the old file whole."""
+        """Write stamp and ``result`` as JSON; an interrupted write leaves the old file whole."""
         config = json.dumps(self.config, sort_keys=True, default=str)
         stamp = {
             "commit": self.commit,
