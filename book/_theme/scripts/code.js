@@ -1,0 +1,75 @@
+// Copy buttons; wide code, tables and formulas can be scrolled by keyboard.
+(function () {
+  "use strict";
+  async function copy(text) {
+    if (navigator.clipboard && isSecureContext) return navigator.clipboard.writeText(text);
+    const area = document.createElement("textarea"); // pages opened from the disk have no clipboard
+    area.value = text;
+    area.style.position = "fixed";
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    if (!done) throw new Error("copying was refused");
+  }
+
+  document.querySelectorAll("main .code").forEach((block) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy-button";
+    button.textContent = "Copy";
+    button.addEventListener("click", async () => {
+      try {
+        await copy(block.querySelector("code").textContent.replace(/\n$/, ""));
+        button.textContent = "Copied";
+      } catch (error) {
+        button.textContent = "Not copied";
+      }
+      setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    });
+    block.append(button);
+  });
+
+  const NAMES = { "code": "Code", "stream": "Output", "table-scroll": "Table", "math-scroll": "Formula", "html-output": "Output" };
+  const scrollers = document.querySelectorAll(".code pre, .stream, .table-scroll, .math-scroll, .html-output");
+  const observer = new ResizeObserver((entries) => {
+    for (const { target } of entries) {
+      const scrolls = target.scrollWidth > target.clientWidth + 1 || target.scrollHeight > target.clientHeight + 1;
+      if (scrolls && target.tabIndex !== 0) {
+        const kind = Object.keys(NAMES).find((name) => target.closest(`.${name}`));
+        target.tabIndex = 0;
+        target.setAttribute("role", "group");
+        target.setAttribute("aria-label", `${NAMES[kind]}, scrolls`);
+      } else if (!scrolls && target.hasAttribute("tabindex")) {
+        ["tabindex", "role", "aria-label"].forEach((name) => target.removeAttribute(name));
+      }
+    }
+  });
+  scrollers.forEach((element) => observer.observe(element));
+
+  // A link to something inside a folded part opens it.
+  function reveal() {
+    const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!target) return;
+    let folded = false;
+    for (let fold = target.closest("details"); fold; fold = fold.parentElement.closest("details")) {
+      folded ||= !fold.open;
+      fold.open = true;
+    }
+    if (folded) target.scrollIntoView();
+  }
+  addEventListener("hashchange", reveal);
+  reveal();
+
+  document.addEventListener("click", (event) => {
+    document.querySelectorAll("details.menu[open]").forEach((menu) => { if (!menu.contains(event.target)) menu.open = false; });
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    const menu = document.querySelector("details.menu[open]");
+    if (menu) { menu.open = false; menu.querySelector("summary").focus(); }
+  });
+  let opened = [];
+  addEventListener("beforeprint", () => { opened = [...document.querySelectorAll("main details:not(.menu):not([open])")]; opened.forEach((fold) => { fold.open = true; }); });
+  addEventListener("afterprint", () => { opened.forEach((fold) => { fold.open = false; }); });
+})();

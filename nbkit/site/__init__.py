@@ -1,0 +1,1 @@
+"""Builds, serves and prints the book."""
