@@ -9,10 +9,10 @@ from typing import Any
 from torch import Tensor
 
 from nbkit.exercises.bench import Bench, Finding
-from nbkit.exercises.compare import leaf_problem, same_behaviour, same_leaf
+from nbkit.exercises.compare import Problem, leaf_problem, same_behaviour, same_leaf
 from nbkit.exercises.limits import TimeLimitReached
 from nbkit.exercises.registry import Mutant, Output
-from nbkit.exercises.symptoms import Failure, read_shape, read_symptoms
+from nbkit.exercises.symptoms import Failure, read_shapes, read_symptoms
 
 FEWEST_RUNS, SMALLEST_SHARE, MOST_NAMED = 2, 0.2, 3
 NOT_THE_LEARNERS = ("site-packages", "dist-packages", "/nbkit/exercises/", "<frozen", "<string>")
@@ -25,6 +25,12 @@ def name_mistakes(bench: Bench, findings: list[Finding]) -> list[str]:
     one that explains one of several results. Else those that account for a good part of the
     failing cases are named with that part, after what can be read off the wrong results.
     """
+    for mutant in bench.exercise.mutants:
+        pairs = list(_pairs(bench, findings, mutant))
+        if len(pairs) == len(findings) and all(
+            same_behaviour(bench.exercise, finding.seen, other.seen) for finding, other in pairs
+        ):
+            return [mutant.message]
     matches = {
         mutant.name: {
             i
@@ -33,9 +39,6 @@ def name_mistakes(bench: Bench, findings: list[Finding]) -> list[str]:
         }
         for mutant in bench.exercise.mutants
     }
-    for mutant in bench.exercise.mutants:
-        if len(matches[mutant.name]) == len(findings):
-            return [mutant.message]
     failing = {i for i, finding in enumerate(findings) if finding.problem is not None}
     for mutant in bench.exercise.mutants:
         if len(failing) >= FEWEST_RUNS and failing <= matches[mutant.name]:
@@ -99,29 +102,35 @@ def _partly(
 
 
 def _marks(findings: list[Finding]) -> str | None:
-    """Symptoms of wrong values, or of wrong gradients where all values are right."""
-    for kind in ("shape", "value", "gradient"):
-        failures: list[Failure] = []
+    """What the wrong shapes have in common, else the wrong values, else the wrong gradients."""
+    shapes = [
+        (tuple(p.expected.shape), tuple(p.got.shape))
+        for p in _problems_with_tensors(findings, "shape")
+    ]
+    if shapes:
+        return read_shapes(shapes)
+    for kind in ("value", "gradient"):
+        failures: dict[str, list[Failure]] = {}
         for finding in findings:
-            problem = finding.problem
-            if problem is None or problem.kind != kind:
-                continue
-            expected, got = problem.expected, problem.got
-            if not isinstance(expected, Tensor) or not isinstance(got, Tensor):
-                continue
-            if kind == "shape":
-                return read_shape(expected, got)
-            name = f"gradient of {problem.where}" if kind == "gradient" else problem.where
-            inputs = finding.run.case.inputs
-            failures.append(Failure(name, expected.double(), got.double(), inputs))
-        names = {failure.name for failure in failures}
-        for name in sorted(names):
-            sentence = read_symptoms([f for f in failures if f.name == name])
-            if sentence:
-                return sentence
+            for p in _problems_with_tensors([finding], kind):
+                name = f"gradient of {p.where}" if kind == "gradient" else p.where
+                failure = Failure(
+                    name, p.expected.double(), p.got.double(), finding.run.case.inputs
+                )
+                failures.setdefault(name, []).append(failure)
+        sentences = [read_symptoms(group) for group in failures.values()]
         if failures:
-            return None
+            return next((sentence for sentence in sentences if sentence), None)
     return None
+
+
+def _problems_with_tensors(findings: list[Finding], kind: str) -> list[Problem]:
+    problems = [finding.problem for finding in findings if finding.problem is not None]
+    return [
+        p
+        for p in problems
+        if p.kind == kind and isinstance(p.expected, Tensor) and isinstance(p.got, Tensor)
+    ]
 
 
 def learners_line(function: Callable[..., Any], lines: traceback.StackSummary | None) -> str | None:

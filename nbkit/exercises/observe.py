@@ -73,6 +73,7 @@ def observe(
     try:
         with time_limit(seconds), _quiet(text):
             _plain_run(exercise, function, case, dtype, seen)
+            seen.printed = text.getvalue()
             if weights is not None and not seen.changed:
                 seen.error_in_gradient_run = True
                 _gradient_run(exercise, function, case, dtype, weights, seen)
@@ -81,7 +82,7 @@ def observe(
         seen.error = error
         seen.error_lines = traceback.extract_tb(error.__traceback__)
         seen.leaves = None if not seen.error_in_gradient_run else seen.leaves
-    seen.printed = text.getvalue()[:PRINTED_CHARACTERS]
+    seen.printed = (seen.printed or text.getvalue())[:PRINTED_CHARACTERS]
     seen.seconds = time.perf_counter() - started
     return seen
 
@@ -89,18 +90,16 @@ def observe(
 @contextlib.contextmanager
 def _quiet(text: io.StringIO) -> Iterator[None]:
     """Capture printing, and leave random state and gradient mode as they were."""
-    state = random.getstate()
-    with (
-        contextlib.redirect_stdout(text),
-        torch.random.fork_rng(devices=[]),
-        torch.enable_grad(),
-    ):
+    # The CPU generator itself: torch.manual_seed also reaches for every accelerator, slowly.
+    states = random.getstate(), torch.default_generator.get_state()
+    with contextlib.redirect_stdout(text), torch.enable_grad():
         try:
-            torch.manual_seed(0)
+            torch.default_generator.manual_seed(0)
             random.seed(0)
             yield
         finally:
-            random.setstate(state)
+            random.setstate(states[0])
+            torch.default_generator.set_state(states[1])
 
 
 def _call(exercise: Exercise, function: Callable[..., Any], inputs: dict[str, Any]) -> Any:

@@ -213,23 +213,46 @@ def read_symptoms(failures: list[Failure]) -> str | None:
     return None
 
 
-def read_shape(expected: Tensor, got: Tensor) -> str | None:
-    """What a wrong shape suggests."""
-    want, have = tuple(expected.shape), tuple(got.shape)
-    if have == want[::-1] and len(want) > 1:
-        return "the axes are exchanged"
-    if len(have) == len(want) + 1 and 1 in have and tuple(s for s in have if s != 1) == want:
-        return "an axis of length 1 is left over (keepdim, or unsqueeze without squeeze)"
-    if len(want) == 1 and have == (want[0], want[0]):
-        return "(B,) met (B, 1) and was broadcast to every pair"
-    if len(have) == len(want) and have[:-1] == want[:-1] and have[-1] == want[-1] + 1:
-        return "the last axis is one too long: is the shift missing?"
-    if len(have) == len(want) and have[:-1] == want[:-1] and have[-1] == want[-1] - 1:
-        return "the last axis is one too short: was it shifted twice?"
-    if not have and want:
-        return "it was reduced to a single number"
-    if not want and have:
-        return "it was not reduced to a single number"
-    if len(have) == len(want) - 1:
-        return "an axis is missing"
+Shape = tuple[int, ...]
+
+
+def _is_lengthened(want: Shape, have: Shape, by: int) -> bool:
+    return len(have) == len(want) > 0 and have[:-1] == want[:-1] and have[-1] == want[-1] + by
+
+
+def _has_spare_axis(want: Shape, have: Shape) -> bool:
+    return len(have) == len(want) + 1 and any(
+        have[i] == 1 and have[:i] + have[i + 1 :] == want for i in range(len(have))
+    )
+
+
+SHAPE_SYMPTOMS: tuple[tuple[Callable[[Shape, Shape], bool], str], ...] = (
+    (lambda want, have: len(want) > 1 and have == want[::-1], "the axes are exchanged"),
+    (
+        _has_spare_axis,
+        "an axis of length 1 is left over (keepdim, or unsqueeze without squeeze)",
+    ),
+    (
+        lambda want, have: len(want) == 1 and have == (want[0], want[0]),
+        "(B,) met (B, 1) and was broadcast to every pair",
+    ),
+    (
+        lambda want, have: _is_lengthened(want, have, 1),
+        "the last axis is one too long: is the shift missing?",
+    ),
+    (
+        lambda want, have: _is_lengthened(want, have, -1),
+        "the last axis is one too short: was it shifted twice?",
+    ),
+    (lambda want, have: bool(want) and not have, "it was reduced to a single number"),
+    (lambda want, have: not want and bool(have), "it was not reduced to a single number"),
+    (lambda want, have: len(have) == len(want) - 1, "an axis is missing"),
+)
+
+
+def read_shapes(pairs: list[tuple[Shape, Shape]]) -> str | None:
+    """What wrong shapes, as pairs (expected, got), suggest: a sentence that fits all of them."""
+    for applies, sentence in SHAPE_SYMPTOMS:
+        if pairs and all(applies(want, have) for want, have in pairs):
+            return sentence
     return None

@@ -1,0 +1,63 @@
+"""The time limit, in the main thread and beside it."""
+
+import signal
+import threading
+import time
+
+import pytest
+
+from nbkit.exercises.limits import TimeLimitReached, time_limit
+
+
+def loop() -> None:
+    while True:
+        pass
+
+
+def test_loop_is_stopped() -> None:
+    started = time.monotonic()
+    with pytest.raises(TimeLimitReached), time_limit(0.2):
+        loop()
+    assert time.monotonic() - started < 2
+
+
+def test_sleep_is_stopped_in_the_main_thread() -> None:
+    started = time.monotonic()
+    with pytest.raises(TimeLimitReached), time_limit(0.2):
+        time.sleep(30)
+    assert time.monotonic() - started < 2
+
+
+def test_loop_is_stopped_in_another_thread() -> None:
+    outcome: list[str] = []
+
+    def work() -> None:
+        try:
+            with time_limit(0.2):
+                loop()
+        except TimeLimitReached:
+            outcome.append("stopped")
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(5)
+    assert outcome == ["stopped"]
+
+
+def test_quick_code_is_left_alone() -> None:
+    with time_limit(0.1):
+        pass
+    time.sleep(0.2)
+
+
+def test_an_outer_timer_is_put_back() -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    outer = signal.setitimer(signal.ITIMER_REAL, 100.0)
+    try:
+        with time_limit(0.5):
+            pass
+        left, _ = signal.getitimer(signal.ITIMER_REAL)
+        assert 90 < left <= 100
+        assert signal.getsignal(signal.SIGALRM) is before
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *outer)
