@@ -1,0 +1,103 @@
+"""The commands for authors: `nbkit execute`, `stamp`, `sync`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nbkit.authoring.errors import UserError
+
+app = typer.Typer(no_args_is_help=True)
+
+Pages = Annotated[list[Path] | None, typer.Argument(help="Pages, as .md or .ipynb. Default: all.")]
+
+
+@app.command()
+def execute(
+    pages: Pages = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Rerun the pages even where they are fresh.")
+    ] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="How many kernels side by side.")] = 2,
+) -> None:
+    """Rerun stale pages in fresh kernels and store their outputs beside them."""
+    from nbkit.authoring.execute import execute as run
+    from nbkit.authoring.page import find_pages, select_pages
+    from nbkit.authoring.repository import find_root
+
+    root = find_root()
+    chosen = select_pages(root, pages) if pages else find_pages(root)
+    reports = run(chosen, force=every, workers=jobs, say=say)
+    counts = {
+        state: sum(report.state == state for report in reports)
+        for state in ("run", "paired", "fresh", "failed")
+    }
+    say(
+        f"{counts['run']} run, {counts['paired']} re-paired, {counts['fresh']} fresh, "
+        f"{counts['failed']} failed"
+    )
+    if counts["failed"]:
+        raise typer.Exit(1)
+
+
+@app.command()
+def stamp(
+    check: Annotated[bool, typer.Option("--check", help="Name what is wrong, and fail.")] = False,
+    chapter: Annotated[int | None, typer.Option(help="Only the pages of one chapter.")] = None,
+) -> None:
+    """Say for every page whether its outputs still belong to its text, and why not."""
+    from nbkit.authoring.page import find_pages
+    from nbkit.authoring.repository import chapter_number, find_root, notebooks
+    from nbkit.authoring.stamp import check_orphans, check_page
+
+    root = find_root()
+    pages = find_pages(root)
+    chosen = [p for p in pages if chapter is None or chapter_number(p.text) == chapter]
+    findings = [finding for page in chosen for finding in check_page(page)]
+    if chapter is None:
+        findings += check_orphans(root, pages, notebooks(root))
+    report(findings, f"{len(chosen)} fresh, none stale", fail=check)
+
+
+@app.command()
+def sync(pages: Pages = None) -> None:
+    """Take what was edited in notebooks back into their text pages, losing nothing."""
+    from nbkit.authoring import sync as tool
+    from nbkit.authoring.page import find_pages, select_pages
+    from nbkit.authoring.repository import find_root
+
+    root = find_root()
+    names = pages or []
+    old = []
+    for path in names:
+        if path.suffix == ".ipynb" and not path.with_suffix(".md").exists():
+            say(tool.adopt(path.resolve(), root))
+        else:
+            old.append(path)
+    problems = []
+    for page in select_pages(root, old) if names else find_pages(root):
+        try:
+            say(tool.sync(page))
+        except UserError as error:
+            problems.append(str(error))
+    if problems:
+        raise UserError("\n".join(problems))
+
+
+def say(line: str) -> None:
+    """Print one line at once, so that nobody waits for a buffer."""
+    typer.echo(line)
+
+
+def report(findings: list, good: str, *, fail: bool = True) -> None:
+    """Print findings one a line, or the good news; fail if there are any.
+
+    Raises:
+        typer.Exit: there are findings and `fail` is set.
+    """
+    for finding in findings:
+        say(str(finding))
+    if findings and fail:
+        raise typer.Exit(1)
+    if not findings:
+        say(good)

@@ -1,0 +1,98 @@
+"""The command line, `nbkit …`: every part's commands, each loaded only when it is used."""
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from nbkit.authoring.errors import UserError
+
+AUTHORING = "nbkit.authoring.commands"
+# Each entry: the modules whose `app`s hold the command (for a group: together make it up), and a
+# line of help. They are listed here so that `nbkit --help` and `nbkit book` import neither torch
+# nor Jupyter: the book's own tools work where only the `book` extra is installed.
+COMMANDS = {
+    "execute": (AUTHORING, "Rerun stale pages in fresh kernels and store their outputs."),
+    "progress": ("nbkit.exercises.commands", "Show which exercises are done."),
+    "stamp": (AUTHORING, "Say which pages' outputs no longer belong to their text, and why."),
+    "sync": (AUTHORING, "Take edits made in notebooks back into their text pages."),
+}
+GROUPS: dict[str, tuple[tuple[str, ...], str]] = {
+    "book": (("nbkit.site.commands",), "Build, serve and print the book."),
+}
+
+
+class LazyCommand(TyperCommand):
+    """A name and a line of help; the real command is loaded when it is called."""
+
+    def __init__(self, name: str, help_line: str, load: Callable[[], Any]) -> None:
+        """Hold what `nbkit --help` shows, and how to get the rest."""
+        super().__init__(name=name, help=help_line, callback=lambda: None)
+        self._load = load
+
+    def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
+        """Load the real command and hand over to it."""
+        return self._load().make_context(info_name, args, parent=parent, **extra)
+
+
+def lazy_command(name: str) -> LazyCommand:
+    """The top-level command `name`, not loaded yet."""
+    module, help_line = COMMANDS[name]
+    return LazyCommand(name, help_line, lambda: commands_of(module)[name])
+
+
+def lazy_group(name: str) -> LazyCommand:
+    """The group of commands `name`, not loaded yet."""
+    modules, help_line = GROUPS[name]
+
+    def load() -> TyperGroup:
+        commands: dict[str, Any] = {}
+        for module in modules:
+            commands |= commands_of(module)
+        return TyperGroup(name=name, commands=commands, help=help_line, no_args_is_help=True)
+
+    return LazyCommand(name, help_line, load)
+
+
+def commands_of(module: str) -> dict[str, Any]:
+    """The commands by name of the Typer application `app` in a module."""
+    return dict(typer.main.get_group(import_module(module).app).commands)
+
+
+def root_group() -> TyperGroup:
+    """The whole command line."""
+    commands = {name: lazy_command(name) for name in COMMANDS}
+    commands |= {name: lazy_group(name) for name in GROUPS}
+    return TyperGroup(
+        name="nbkit",
+        commands=dict(sorted(commands.items())),
+        help="The tools of the book.",
+        no_args_is_help=True,
+    )
+
+
+def app() -> None:
+    """Run the command line; what the user can mend is one sentence and exit status 1."""
+    try:
+        root_group()(prog_name="nbkit")
+    except UserError as error:
+        _stop(str(error))
+    except ModuleNotFoundError as error:
+        if (error.name or "nbkit").partition(".")[0] == "nbkit":
+            raise
+        _stop(
+            f"the package {error.name!r} is not installed here; `make test` and `make lab` install "
+            "all that the book needs, or run `pip install -c constraints.txt -e '.[all]'`"
+        )
+
+
+def _stop(message: str) -> None:
+    print(f"nbkit: {message}", file=sys.stderr)
+    sys.exit(1)
+
+
+if __name__ == "__main__":
+    app()

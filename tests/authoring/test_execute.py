@@ -1,0 +1,195 @@
+"""`nbkit execute` and `nbkit stamp`: what is stored, what is named as stale, what is refused."""
+
+import pytest
+
+from tests.authoring.book import Book, code, one_sentence
+from tests.authoring.conftest import CHAPTER, NOTEBOOK
+
+pytestmark = pytest.mark.slow
+
+
+def outputs(notebook: dict) -> list:
+    return [cell["outputs"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+def test_the_notebook_holds_outputs_front_matter_and_stamp(executed: Book):
+    notebook = executed.notebook(NOTEBOOK)
+    first = "".join(notebook["cells"][0]["source"])
+    assert first == "---\ntitle: A small chapter\nshort_title: Small\n---"
+    assert outputs(notebook)[0][0]["data"]["text/plain"] == ["12"]
+    assert outputs(notebook)[1][0]["data"]["text/plain"] == ["[1, 2]"]
+    stamp = notebook["metadata"]["nbkit"]["stamp"]
+    assert set(stamp["modules"]) == {"nbkit", "nbkit.extra", "nbkit.losses"}
+    assert set(stamp["reads"]) == {"studies/results/curve.json"}
+    assert {"python", "numpy"} <= set(stamp["versions"])
+    assert notebook["metadata"]["kernelspec"]["name"] == "python3"
+    assert str(executed.root) not in executed.read(NOTEBOOK)
+
+
+def test_a_second_execution_gives_the_same_file(executed: Book):
+    before = executed.notebook(NOTEBOOK)
+    executed.nbkit("execute", "--all")
+    after = executed.notebook(NOTEBOOK)
+    for notebook in (before, after):
+        del notebook["metadata"]["nbkit"]["stamp"]["seconds"]
+    assert before == after
+
+
+def test_a_fresh_page_is_not_rerun(executed: Book):
+    before = executed.read(NOTEBOOK)
+    assert "0 run, 0 re-paired, 1 fresh, 0 failed" in executed.nbkit("execute")
+    assert executed.read(NOTEBOOK) == before
+    assert "1 fresh, none stale" in executed.nbkit("stamp", "--check")
+
+
+@pytest.mark.parametrize(
+    ("file", "named"),
+    [
+        ("nbkit/losses.py", "nbkit.losses changed"),
+        ("nbkit/__init__.py", "nbkit changed"),
+        ("studies/results/curve.json", "studies/results/curve.json changed"),
+    ],
+)
+def test_what_the_page_was_made_from_is_named_when_it_changes(
+    executed: Book, file: str, named: str
+):
+    executed.write(file, executed.read(file) + "\n")
+    output = executed.nbkit("stamp", "--check", status=1)
+    assert named in output
+    assert f"run `nbkit execute {CHAPTER}`" in output
+
+
+def test_a_module_that_the_page_does_not_import_does_not_make_it_stale(executed: Book):
+    executed.write("nbkit/unused.py", "VALUE = 2\n")
+    executed.nbkit("stamp", "--check")
+
+
+def test_a_file_that_vanished_is_named(executed: Book):
+    (executed.root / "studies/results/curve.json").unlink()
+    assert "studies/results/curve.json changed" in executed.nbkit("stamp", "--check", status=1)
+
+
+def test_new_prose_keeps_the_outputs_without_a_rerun(executed: Book):
+    executed.write(CHAPTER, executed.read(CHAPTER).replace("Its first prose", "Its other prose"))
+    assert "its prose changed" in executed.nbkit("stamp", "--check", status=1)
+    before = outputs(executed.notebook(NOTEBOOK))
+    assert "0 run, 1 re-paired" in executed.nbkit("execute")
+    assert "Its other prose" in executed.read(NOTEBOOK)
+    assert outputs(executed.notebook(NOTEBOOK)) == before
+    executed.nbkit("stamp", "--check")
+
+
+def test_new_code_reruns(executed: Book):
+    executed.write(CHAPTER, executed.read(CHAPTER).replace("twice(3)", "twice(5)"))
+    assert "stale: its code changed" in executed.nbkit("stamp", "--check", status=1)
+    assert "1 run" in executed.nbkit("execute", CHAPTER)
+    assert outputs(executed.notebook(NOTEBOOK))[0][0]["data"]["text/plain"] == ["20"]
+
+
+def test_a_failing_page_keeps_its_old_notebook_and_is_named(executed: Book):
+    before = executed.read(NOTEBOOK)
+    executed.write(CHAPTER, executed.read(CHAPTER).replace("twice(3)", "twice(1 / 0)"))
+    output = executed.nbkit("execute", status=1)
+    assert f"{CHAPTER}: code cell 1" in output
+    assert "ZeroDivisionError: division by zero" in output
+    assert f"{NOTEBOOK} is as it was" in output
+    assert executed.read(NOTEBOOK) == before
+
+
+def test_a_failing_page_does_not_stop_the_others(book: Book):
+    book.page("notebooks/02_bad.md", code("raise ValueError('no')"))
+    output = book.nbkit("execute", status=1)
+    assert "1 run" in output and "1 failed" in output
+    assert not (book.root / "notebooks/02_bad.ipynb").exists()
+
+
+def test_a_cell_over_its_time_is_stopped(book: Book):
+    body = code("import time\ntime.sleep(60)")
+    book.page("notebooks/02_slow.md", body, nbkit={"cell_timeout": 1})
+    output = book.nbkit("execute", "notebooks/02_slow.md", status=1)
+    assert "code cell 1" in output and "took longer than 1 s" in output
+
+
+def test_a_kernel_that_dies_is_reported(book: Book):
+    book.page("notebooks/02_dead.md", code("import os\nos._exit(1)"))
+    output = book.nbkit("execute", "notebooks/02_dead.md", status=1)
+    assert "code cell 1" in output and "the kernel died" in output
+
+
+def test_solutions_run_strictly_and_chapters_do_not(book: Book):
+    body = code('import os\nos.environ.get("NBKIT_STRICT")')
+    book.page("solutions/01_small.md", body)
+    book.page("notebooks/02_other.md", body)
+    book.nbkit("execute")
+    assert outputs(book.notebook("solutions/01_small.ipynb"))[0][0]["data"]["text/plain"] == ["'1'"]
+    assert outputs(book.notebook("notebooks/02_other.ipynb"))[0] == []
+
+
+def test_ids_are_unique_across_pages_with_equal_cells(book: Book):
+    for name in ("notebooks/02_a", "notebooks/03_b"):
+        book.page(f"{name}.md", code("1 + 1") + "\n" + code("1 + 1"))
+    book.nbkit("execute")
+    ids = [
+        cell["id"]
+        for name in ("notebooks/02_a", "notebooks/03_b")
+        for cell in book.notebook(f"{name}.ipynb")["cells"]
+    ]
+    assert len(set(ids)) == len(ids)
+
+
+def test_a_dirty_notebook_is_refused_and_kept(executed: Book):
+    executed.edit_notebook(NOTEBOOK, "twice(3)", "twice(7)")
+    before = executed.read(NOTEBOOK)
+    message = one_sentence(executed.nbkit("execute", "--all", status=1))
+    assert NOTEBOOK in message and "nbkit sync" in message
+    assert executed.read(NOTEBOOK) == before
+
+
+def test_outputs_edited_by_hand_are_named_and_rerun(executed: Book):
+    notebook = executed.notebook(NOTEBOOK)
+    notebook["cells"][2]["outputs"][0]["data"]["text/plain"] = ["1200"]
+    executed.save_notebook(NOTEBOOK, notebook)
+    output = executed.nbkit("stamp", "--check", status=1)
+    assert f"{NOTEBOOK}: its outputs were edited after execution" in output
+    executed.nbkit("execute")
+    assert outputs(executed.notebook(NOTEBOOK))[0][0]["data"]["text/plain"] == ["12"]
+
+
+def test_a_page_that_was_never_executed_and_an_orphan_are_named(book: Book):
+    book.save_notebook("notebooks/09_orphan.ipynb", {"cells": [], "metadata": {}, "nbformat": 4})
+    output = book.nbkit("stamp", "--check", status=1)
+    assert f"{CHAPTER}: has never been executed" in output
+    assert "notebooks/09_orphan.ipynb: has no text page beside it" in output
+
+
+def test_progress_bars_keep_their_last_state_only(book: Book):
+    body = code("for i in range(3):\n    print(f'\\rstep {i}', end='')\nprint()")
+    book.page("notebooks/02_bar.md", body)
+    book.nbkit("execute", "notebooks/02_bar.md")
+    [[output]] = outputs(book.notebook("notebooks/02_bar.ipynb"))
+    assert output["text"] == ["step 2\n"]
+
+
+def test_an_unknown_page_is_one_sentence(book: Book):
+    message = one_sentence(book.nbkit("execute", "notebooks/none.md", status=1))
+    assert "notebooks/none.md is not an executed page" in message
+
+
+def test_a_broken_notebook_is_one_sentence(executed: Book):
+    executed.write(NOTEBOOK, "{ no json")
+    [line] = executed.nbkit("stamp", "--check", status=1).splitlines()
+    assert NOTEBOOK in line and "restore it" in line
+    assert NOTEBOOK in one_sentence(executed.nbkit("execute", status=1))
+
+
+def test_a_broken_front_matter_is_one_sentence(book: Book):
+    book.write("notebooks/02_x.md", "---\ntitle: [\njupytext: {}\n---\n\ntext\n")
+    output = book.nbkit("stamp", "--check", status=1)
+    assert "notebooks/02_x.md cannot be read as a MyST page" in output
+    message = one_sentence(book.nbkit("execute", "notebooks/02_x.md", status=1))
+    assert "notebooks/02_x.md cannot be read as a MyST page" in message
+
+
+def test_outside_a_book_is_one_sentence(tmp_path):
+    message = one_sentence(Book(tmp_path).nbkit("stamp", status=1))
+    assert "is not inside the book's repository" in message
