@@ -5,6 +5,7 @@ pass, for losses. ``policy.step(tokens, state)`` scores the next token only, for
 is whatever the body remembers (hidden state, cached keys and values), and None at the start.
 """
 
+import inspect
 import math
 from typing import Any, Protocol
 
@@ -141,13 +142,16 @@ class HuggingFacePolicy(nn.Module):
     """Any causal language model of transformers behind the same interface.
 
     Args:
-        model: a module whose call returns ``logits`` and, with ``use_cache``, ``past_key_values``.
+        model: a causal language model of transformers, or a module that behaves like one.
 
     """
 
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
+        # transformers renamed the argument (and the output) in 5.2x; both names are in use.
+        names = inspect.signature(model.forward).parameters
+        self._cache_name = "cache" if "cache" in names else "past_key_values"
 
     @classmethod
     def from_pretrained(cls, name_or_path: str, **kwargs: Any) -> "HuggingFacePolicy":
@@ -162,8 +166,9 @@ class HuggingFacePolicy(nn.Module):
 
     def step(self, tokens: Tensor, state: Any = None) -> tuple[Tensor, Any]:
         """Map tokens (B,) and the model's own cache to logits (B, V) and the next cache."""
-        out = self.model(input_ids=tokens[:, None], past_key_values=state, use_cache=True)
-        return out.logits[:, -1], out.past_key_values
+        cache = {self._cache_name: state}
+        out = self.model(input_ids=tokens[:, None], use_cache=True, **cache)
+        return out.logits[:, -1], getattr(out, self._cache_name)
 
 
 _BODIES = {"lstm": LSTMPolicy, "transformer": TransformerPolicy}
