@@ -22,6 +22,10 @@ COMMANDS = {
 }
 GROUPS: dict[str, tuple[tuple[str, ...], str]] = {
     "book": (("nbkit.site.commands",), "Build, serve and print the book."),
+    "exercises": (
+        ("nbkit.exercises.commands", "nbkit.authoring.split_commands"),
+        "Cut exercises from solutions; prove their checks.",
+    ),
 }
 
 
