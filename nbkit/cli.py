@@ -19,6 +19,7 @@ COMMANDS = {
     "progress": ("nbkit.exercises.commands", "Show which exercises are done."),
     "stamp": (AUTHORING, "Say which pages' outputs no longer belong to their text, and why."),
     "sync": (AUTHORING, "Take edits made in notebooks back into their text pages."),
+    "tangle": (AUTHORING, "Write the jobs' training scripts from the chapters' cells."),
 }
 GROUPS: dict[str, tuple[tuple[str, ...], str]] = {
     "book": (("nbkit.site.commands",), "Build, serve and print the book."),

@@ -1,4 +1,4 @@
-"""The commands for authors: `nbkit execute`, `stamp`, `sync`."""
+"""The commands for authors: `nbkit execute`, `stamp`, `sync`, `tangle` and the like."""
 
 from pathlib import Path
 from typing import Annotated
@@ -82,6 +82,29 @@ def sync(pages: Pages = None) -> None:
             problems.append(str(error))
     if problems:
         raise UserError("\n".join(problems))
+
+
+@app.command()
+def tangle(
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; name what is not current, and fail.")
+    ] = False,
+    chapter: Annotated[int | None, typer.Option(help="Only the jobs of one chapter.")] = None,
+) -> None:
+    """Write the jobs' training scripts from the cells tagged `tangle`."""
+    from nbkit.authoring import tangle as tool
+    from nbkit.authoring.page import find_pages
+    from nbkit.authoring.repository import chapter_number, find_root
+
+    root = find_root()
+    pages = [p for p in find_pages(root) if chapter is None or chapter_number(p.text) == chapter]
+    scripts = tool.scripts(root, pages)
+    if check:
+        findings = tool.check(root, scripts, orphans=chapter is None)
+        report(findings, f"{len(scripts)} training scripts are what their chapters give")
+        return
+    for script in scripts:
+        say(tool.write(script))
 
 
 def say(line: str) -> None:

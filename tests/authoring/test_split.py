@@ -162,9 +162,7 @@ def solution(answer: str = "2 * x", extra: str = "") -> str:
     return "\n".join(
         [
             "# Doubling\n",
-            code(
-                f"def double(x: int) -> int:\n    '''Twice x.'''\n    return {answer}", "solution"
-            ),
+            code(function, "solution"),
             "What follows tries it.\n",
             code("double(3)", "try-it"),
             '+++ {"tags": ["solution-only"]}\n\nWhy it works.\n\n+++\n',
