@@ -30,7 +30,7 @@ from nbkit.trainers.reinforce import ReinforceConfig, train
 
 SEEDS = (31, 32, 33)
 KEYWORD = "great"
-UPDATES, BATCH, LEARNING_RATE, NEW_TOKENS = 60, 64, 1e-3, 48
+UPDATES, BATCH, LEARNING_RATE, NEW_TOKENS = 60, 64, 1e-3, 40
 REWARD = contains_keyword(KEYWORD)
 PRETRAINING_STEPS = 400
 

@@ -43,7 +43,7 @@ def _adjective_list(tone: str, rng: random.Random) -> str:
 _CLAUSES = (_is_adjective, _verb_noun, _adjective_noun, _adjective_list)
 
 
-def review(rng: random.Random, *, max_characters: int = 47) -> str:
+def review(rng: random.Random, *, max_characters: int = 39) -> str:
     """Return one review: one or two clauses of one tone, at most ``max_characters`` long."""
     tone = rng.choice(("positive", "negative", "neutral"))
     while True:
@@ -53,7 +53,7 @@ def review(rng: random.Random, *, max_characters: int = 47) -> str:
             return text
 
 
-def reviews(count: int, *, seed: int, max_characters: int = 47) -> list[str]:
+def reviews(count: int, *, seed: int, max_characters: int = 39) -> list[str]:
     """Return ``count`` independent reviews; the same seed gives the same list.
 
     Errors:

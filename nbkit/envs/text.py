@@ -52,7 +52,7 @@ class TextEnv:
         terminal_reward: TerminalReward | None = None,
         *,
         step_reward: StepReward | None = None,
-        max_new_tokens: int = 48,
+        max_new_tokens: int = 40,
     ) -> None:
         if terminal_reward is None and step_reward is None:
             raise ValueError("terminal_reward, step_reward: an environment needs at least one")
