@@ -16,6 +16,7 @@ AUTHORING = "nbkit.authoring.commands"
 # nor Jupyter: the book's own tools work where only the `book` extra is installed.
 COMMANDS = {
     "execute": (AUTHORING, "Rerun stale pages in fresh kernels and store their outputs."),
+    "lint-prose": (AUTHORING, "Check that what the prose names exists, and its spelling."),
     "progress": ("nbkit.exercises.commands", "Show which exercises are done."),
     "stamp": (AUTHORING, "Say which pages' outputs no longer belong to their text, and why."),
     "sync": (AUTHORING, "Take edits made in notebooks back into their text pages."),
@@ -40,7 +41,11 @@ class LazyCommand(TyperCommand):
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
         """Load the real command and hand over to it."""
-        return self._load().make_context(info_name, args, parent=parent, **extra)
+        return self.loaded().make_context(info_name, args, parent=parent, **extra)
+
+    def loaded(self) -> Any:
+        """The real command."""
+        return self._load()
 
 
 def lazy_command(name: str) -> LazyCommand:

@@ -107,6 +107,25 @@ def tangle(
         say(tool.write(script))
 
 
+@app.command("lint-prose")
+def lint_prose(
+    files: Annotated[list[Path] | None, typer.Argument(help="Default: all prose.")] = None,
+) -> None:
+    """Check that names, paths, commands, links and citations in prose exist, and its spelling."""
+    from nbkit.authoring.lint import Linter, prose_files
+    from nbkit.authoring.repository import find_root
+    from nbkit.cli import root_group
+
+    root = find_root()
+    chosen = [path.resolve() for path in files] if files else prose_files(root)
+    for path in chosen:
+        if not path.is_file():
+            raise UserError(f"{path} does not exist")
+    linter = Linter(root, root_group())
+    findings = [finding for path in chosen for finding in linter.lint(path)]
+    report(findings, f"{len(chosen)} files of prose are in order")
+
+
 def say(line: str) -> None:
     """Print one line at once, so that nobody waits for a buffer."""
     typer.echo(line)

@@ -16,7 +16,7 @@ class ImportGraph:
     def __init__(self, root: Path) -> None:
         """Look at the package in the checkout `root`."""
         self.root = root
-        self._lazy = _lazy_names(root / PACKAGE / "__init__.py")
+        self.lazy_names = _lazy_names(root / PACKAGE / "__init__.py")
         self._direct: dict[str, set[str]] = {}
 
     def closure(self, sources: Iterable[str], *, also: Iterable[str] = ()) -> set[str]:
@@ -106,7 +106,7 @@ class ImportGraph:
             return set()
         prefixes = [".".join(parts[: n + 1]) for n in range(len(parts))]
         found = {name for name in prefixes if self.file_of(name)}
-        lazy = self._lazy.get(parts[1]) if len(parts) > 1 else None
+        lazy = self.lazy_names.get(parts[1]) if len(parts) > 1 else None
         return found | self._modules(lazy) if lazy else found
 
 
