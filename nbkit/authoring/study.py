@@ -1,52 +1,23 @@
 """Studies: long experiments whose stamped result a page reads and whose beginning CI repeats."""
 
-import hashlib
-import json
-import os
-import platform
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("nbkit", "torch", "numpy", "transformers", "trl", "gymnasium", "stable-baselines3")
-ROOT = Path(__file__).resolve().parents[2]
+from nbkit import provenance
 
 
 @dataclass(frozen=True)
 class Study:
-    """A study under way; ``finish`` stamps its result and writes it to a new name, then renames."""
+    """A study under way; ``finish`` stamps its result and writes it."""
 
     out: Path
-    seeds: tuple[int, ...]
-    config: Mapping[str, Any]
-    started: datetime
-    commit: str
-    clean: bool
+    provenance: provenance.Provenance
 
     def finish(self, result: Mapping[str, Any]) -> None:
         """Write stamp and ``result`` as JSON; an interrupted write leaves the old file whole."""
-        config = json.dumps(self.config, sort_keys=True, default=str)
-        stamp = {
-            "commit": self.commit,
-            "clean": self.clean,
-            "started": self.started.isoformat(timespec="seconds"),
-            "ended": datetime.now(UTC).isoformat(timespec="seconds"),
-            "seeds": list(self.seeds),
-            "config": json.loads(config),
-            "config_sha256": hashlib.sha256(config.encode()).hexdigest(),
-            "device_name": device_name(),
-            "threads": int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1)),
-            "python": platform.python_version(),
-            "packages": package_versions(),
-        }
-        self.out.parent.mkdir(parents=True, exist_ok=True)
-        new = self.out.with_suffix(".json.new")
-        new.write_text(json.dumps({"stamp": stamp, **result}, indent=1) + "\n")
-        new.replace(self.out)
+        provenance.write_json(self.out, {"stamp": self.provenance.stamp(), **result})
 
 
 def start_study(out: Path, *, seeds: Sequence[int], config: Mapping[str, Any]) -> Study:
@@ -58,10 +29,8 @@ def start_study(out: Path, *, seeds: Sequence[int], config: Mapping[str, Any]) -
         config: the protocol, stored and hashed in the stamp.
 
     """
-    commit = _git("rev-parse", "HEAD")
-    # Results are what a study writes, so only changed code counts as unclean.
-    changed = _git("status", "--porcelain", "--untracked-files=no", "--", "nbkit", "studies/*.py")
-    return Study(out, tuple(seeds), config, datetime.now(UTC), commit or "unknown", not changed)
+    watched = ("nbkit", "studies/*.py")
+    return Study(out, provenance.start(seeds=seeds, config=config, watched=watched))
 
 
 class StudyMismatch(AssertionError):  # noqa: N818 - a verdict, like RecordMismatch
@@ -88,30 +57,3 @@ def compare_head(stored: Sequence[float], fresh: Sequence[float], tol: float) ->
                 f"head: figure {i} is {new:.6g} now and {old:.6g} in the stored result, more than "
                 f"the tolerance {tol:g} apart; run the study again"
             )
-
-
-def device_name() -> str:
-    """Return the name of this machine's processor."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass  # no /proc outside Linux; the generic name below serves
-    return platform.processor() or platform.machine()
-
-
-def package_versions() -> dict[str, str]:
-    """Return the versions of the packages that results depend on, as far as installed."""
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
-    return done.stdout.strip()
