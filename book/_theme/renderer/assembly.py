@@ -101,5 +101,3 @@ def _take_run_card(tree: Node) -> tuple[Node | None, Node]:
                 children[place] = block
                 return card, {**tree, "children": children}
     return None, tree
-
-

@@ -1,15 +1,18 @@
 """Blocks of prose: paragraphs, headings, lists, tables, figures, formulas, code."""
 
+import re
 from html import escape
 
 from renderer.content import Node
 from renderer.errors import ContentError
 from renderer.highlighting import code_html
+from renderer.images import picture
 from renderer.inline import typeset
 from renderer.nodes import class_names, element, handles, opening
 from renderer.page_renderer import Heading, PageRenderer
 
 DEEPEST_HEADING_IN_CONTENTS = 3
+LINK_TAG = re.compile(r"</?a\b[^>]*>")
 
 
 @handles("root", "include", "legend")
@@ -36,7 +39,7 @@ def heading(node: Node, page: PageRenderer) -> str:
     if identifier is None:
         raise ContentError("a heading has no identifier to link to")
     if depth <= DEEPEST_HEADING_IN_CONTENTS and not page.inside("details"):
-        page.headings.append(Heading(depth, identifier, body))
+        page.headings.append(Heading(depth, identifier, LINK_TAG.sub("", body)))
     anchor = element(
         "a", "#", class_="anchor", href=f"#{identifier}", aria_label="Link to this section"
     )
@@ -122,7 +125,9 @@ def list_item(node: Node, page: PageRenderer) -> str:
     box = ""
     if node.get("checked") is not None:
         state = "done" if node["checked"] else "open"
-        box = opening("input", type="checkbox", disabled=True, checked=node["checked"], aria_label=state)
+        box = opening(
+            "input", type="checkbox", disabled=True, checked=node["checked"], aria_label=state
+        )
         box += " "
     head = ""
     if children and children[0]["type"] == "paragraph":
@@ -222,14 +227,12 @@ def image(node: Node, page: PageRenderer) -> str:
         )
     if "drawing" in class_names(node):
         return inline_drawing(page.file(url).decode(), alternative)
-    width = node.get("width")
-    return opening(
-        "img",
-        src=page.href(url),
-        alt=alternative,
-        loading="lazy",
-        class_=" ".join(["picture", *class_names(node)]),
-        style=f"width:{width}" if width else None,
+    return picture(
+        page.href(url),
+        alternative,
+        page.file(url),
+        classes=class_names(node),
+        width=node.get("width"),
     )
 
 

@@ -9,8 +9,17 @@ from renderer.page_renderer import PageRenderer
 
 RUN_CARD_CLASS = "run-card"
 KINDS = {
-    "attention", "caution", "danger", "error", "hint", "important", "note", "seealso", "tip", "warning",
-}  # fmt: skip
+    "attention",
+    "caution",
+    "danger",
+    "error",
+    "hint",
+    "important",
+    "note",
+    "seealso",
+    "tip",
+    "warning",
+}
 
 
 @handles("admonition")

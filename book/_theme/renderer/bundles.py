@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 THEME = Path(__file__).parent.parent
-SCRIPTS = ("search_engine", "theme", "contents", "code", "previews", "search", "highlight")
+SCRIPTS = ("search_engine", "theme", "contents", "code", "previews", "search", "highlight", "print")
 TOOLKIT = THEME / "interactive" / "toolkit.js"
 
 

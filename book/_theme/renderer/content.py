@@ -100,7 +100,9 @@ def http_fetcher(server: str) -> Fetch:
     def fetch(path: str) -> bytes:
         for attempt in range(CONNECTION_ATTEMPTS):
             try:
-                with urllib.request.urlopen(server + path, timeout=REQUEST_TIMEOUT_SECONDS) as reply:
+                with urllib.request.urlopen(
+                    server + path, timeout=REQUEST_TIMEOUT_SECONDS
+                ) as reply:
                     return bytes(reply.read())
             except urllib.error.HTTPError:
                 raise

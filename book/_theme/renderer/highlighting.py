@@ -9,8 +9,20 @@ from pygments.util import ClassNotFound
 from renderer.errors import ContentError
 from renderer.nodes import element
 
-LEXER_ALIASES = {"ipython3": "python", "ipython": "python", "py": "python", "": "text", "none": "text"}
-LANGUAGE_NAMES = {"python": "Python", "bash": "Shell", "console": "Shell", "yaml": "YAML", "json": "JSON"}
+LEXER_ALIASES = {
+    "ipython3": "python",
+    "ipython": "python",
+    "py": "python",
+    "": "text",
+    "none": "text",
+}
+LANGUAGE_NAMES = {
+    "python": "Python",
+    "bash": "Shell",
+    "console": "Shell",
+    "yaml": "YAML",
+    "json": "JSON",
+}
 
 
 def code_html(

@@ -24,12 +24,16 @@ def interactive_figure(node: Node, page: PageRenderer) -> str:
         known = ", ".join(figure_names()) or "none yet"
         raise ContentError(f"there is no interactive figure {name!r} (there are: {known})")
     if not _holds_image(node):
-        raise ContentError(f"the interactive figure {name!r} needs a picture with alt text as fallback")
+        raise ContentError(
+            f"the interactive figure {name!r} needs a picture with alt text as fallback"
+        )
     fallback = element("div", page.children(node), class_="interactive-fallback")
     if page.is_preview:
         return fallback
     page.interactive.add(name)
-    return element("div", fallback, class_=INTERACTIVE_CLASS, data_figure=name, id=node.get("html_id"))
+    return element(
+        "div", fallback, class_=INTERACTIVE_CLASS, data_figure=name, id=node.get("html_id")
+    )
 
 
 def _holds_image(node: Node) -> bool:

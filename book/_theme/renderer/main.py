@@ -6,6 +6,7 @@ write).
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -21,7 +22,7 @@ from renderer.assembly import assemble, environment
 from renderer.bundles import version, write_assets
 from renderer.content import Book, http_fetcher, load_book
 from renderer.errors import BuildError
-from renderer.navigation import build_navigation
+from renderer.navigation import Navigation, build_navigation, numbering_fault
 from renderer.offline import outside_requests
 from renderer.search import search_index
 
@@ -49,6 +50,7 @@ def render_site(book: Book, folder: Path) -> int:
     for page in book.pages:
         html, errors = assemble(page, book, navigation, templates, version())
         faults += errors
+        faults += [fault for fault in [numbering_fault(page)] if fault]
         faults += [f"{page.location}: loads {url} from outside" for url in outside_requests(html)]
         rendered[page.path] = html
     if faults:
@@ -58,8 +60,18 @@ def render_site(book: Book, folder: Path) -> int:
     for path in book.files:
         _write(folder / "files" / path.lstrip("/"), book.fetch(path))
     write_assets(folder / "assets")
+    _write(folder / "pages.json", json.dumps(reading_order(book, navigation), indent=1).encode())
     _write(folder / "assets" / "search-index.js", search_index(book, navigation).encode())
     return len(rendered)
+
+
+def reading_order(book: Book, navigation: Navigation) -> list[dict[str, str]]:
+    """Title, file and part of every page, for the PDF and the tests."""
+    parts = [navigation.part_of(page) for page in book.pages]
+    return [
+        {"title": page.title, "path": page.path, "part": part.title if part else ""}
+        for page, part in zip(book.pages, parts, strict=True)
+    ]
 
 
 def _write(path: Path, content: bytes) -> None:

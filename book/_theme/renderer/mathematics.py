@@ -32,7 +32,9 @@ def formula_html(tex: str, *, display: bool) -> str:
         check=False,
     )
     if done.returncode != 0:
-        reason = next((line for line in done.stderr.splitlines() if "ParseError" in line), done.stderr)
+        reason = next(
+            (line for line in done.stderr.splitlines() if "ParseError" in line), done.stderr
+        )
         raise ContentError(f"formula {tex!r} in an output: {reason.strip()}")
     return done.stdout
 
@@ -42,5 +44,7 @@ def strip_delimiters(latex: str) -> tuple[str, bool]:
     text = latex.strip()
     for opening, closing, display in (("$$", "$$", True), ("\\[", "\\]", True), ("$", "$", False)):
         if text.startswith(opening) and text.endswith(closing) and len(text) > len(opening):
-            return text[len(opening) : -len(closing)].strip().removeprefix("\\displaystyle"), display
+            return text[len(opening) : -len(closing)].strip().removeprefix(
+                "\\displaystyle"
+            ), display
     return text, True

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from renderer.content import Book, Entry, Page
+from renderer.errors import BuildError
 
 CHAPTER_FOLDER = "notebooks"
 
@@ -63,8 +64,8 @@ class Navigation:
 
 
 def build_navigation(book: Book) -> Navigation:
-    """Group the table of contents into parts and number the chapters through the book."""
-    parts, chapters = [Part("")], 0
+    """Group the table of contents into parts; a chapter's number is that of its file."""
+    parts = [Part("")]
     part_level = 0
     for entry in book.entries:
         if entry.page is None:
@@ -77,11 +78,37 @@ def build_navigation(book: Book) -> Navigation:
             continue
         if entry.level <= part_level:
             parts.append(Part(""))
-        if PurePosixPath(entry.page.location).parts[0] == CHAPTER_FOLDER:
-            chapters += 1
-            item.number = chapters
+        item.number = chapter_number(entry.page)
         parts[-1].items.append(item)
     return Navigation(book, [part for part in parts if part.items])
+
+
+def chapter_number(page: Page) -> int | None:
+    """The number of a chapter, from its file (notebooks/11_slug.ipynb is chapter 11).
+
+    One number serves the file, the commands (`make test CHAPTER=11`), the equations and the
+    exercises. None for a page that is not a chapter.
+    """
+    path = PurePosixPath(page.location)
+    if path.parts[0] != CHAPTER_FOLDER:
+        return None
+    number, _, _ = path.stem.partition("_")
+    if not number.isdecimal():
+        raise BuildError(f"{page.location}: a chapter's file is named by its number, as in 11_slug")
+    return int(number)
+
+
+def numbering_fault(page: Page) -> str:
+    """What is wrong with the numbers of a chapter's equations and exercises; empty if nothing."""
+    number = chapter_number(page)
+    given = (page.frontmatter.get("numbering") or {}).get("enumerator") or {}
+    found = given.get("enumerator")
+    if number is None or found == f"{number}.%s":
+        return ""
+    return (
+        f"{page.location}: the front matter must say `numbering: {{enumerator: {number}.%s}}`, so "
+        f"that equations and exercises are numbered {number}.1, {number}.2, … (found: {found})"
+    )
 
 
 def _is_below_a_page(entry: Entry, part: Part, part_level: int) -> bool:

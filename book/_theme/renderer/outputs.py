@@ -10,9 +10,10 @@ from typing import Any
 
 from renderer.content import Node
 from renderer.errors import ContentError
+from renderer.images import picture
 from renderer.markdown import markdown_html
 from renderer.mathematics import formula_html, strip_delimiters
-from renderer.nodes import element, handles, opening
+from renderer.nodes import element, handles
 from renderer.offline import outside_requests
 from renderer.page_renderer import PageRenderer
 from renderer.terminal import terminal_html
@@ -77,7 +78,9 @@ def output_html(output: Output, page: PageRenderer) -> str:
         text = terminal_html(output["text"]).rstrip("\n")
         return element("pre", text, class_=f"stream {output['name']}") if text.strip() else ""
     if kind == "error":
-        return element("pre", terminal_html(_joined(output["traceback"], "\n")), class_="stream error")
+        return element(
+            "pre", terminal_html(_joined(output["traceback"], "\n")), class_="stream error"
+        )
     if kind in ("display_data", "execute_result"):
         return _bundle_html(output, page)
     raise ContentError(f"unknown kind of output {kind!r}")
@@ -110,7 +113,9 @@ def _record(content: Content) -> str:
     parts = element("span", escape(str(record["name"])), class_="record-name")
     parts += element("span", escape(_number(record["value"])), class_="record-value")
     parts += element("span", escape(f"± {_number(record['tol'])}"), class_="record-tolerance")
-    return element("p", parts, class_="record", title="A recorded figure: every run must agree with it")
+    return element(
+        "p", parts, class_="record", title="A recorded figure: every run must agree with it"
+    )
 
 
 def _number(value: Any) -> str:
@@ -121,7 +126,9 @@ def _html(content: Content) -> str:
     html = content.text
     requests = outside_requests(html)
     if requests:
-        raise ContentError(f"an HTML output loads {requests[0]}; pages may load nothing from outside")
+        raise ContentError(
+            f"an HTML output loads {requests[0]}; pages may load nothing from outside"
+        )
     return element("div", html, class_="html-output")
 
 
@@ -136,12 +143,13 @@ def _latex(content: Content) -> str:
 
 def _picture(content: Content) -> str:
     if content.path:
-        source = content.page.href(content.path)
-    elif content.mime == "image/svg+xml":
-        source = "data:image/svg+xml;base64," + base64.b64encode(content.text.encode()).decode()
-    else:
-        source = f"data:{content.mime};base64,{content.text.strip()}"
-    return opening("img", src=source, alt=content.alternative, loading="lazy", class_="picture")
+        return picture(
+            content.page.href(content.path), content.alternative, content.page.file(content.path)
+        )
+    is_text = content.mime == "image/svg+xml"
+    data = content.text.encode() if is_text else base64.b64decode(content.text)
+    source = f"data:{content.mime};base64,{base64.b64encode(data).decode()}"
+    return picture(source, content.alternative, data)
 
 
 def _plain(content: Content) -> str:
@@ -157,7 +165,7 @@ def _joined(text: str | list[str], separator: str = "") -> str:
     return text if isinstance(text, str) else separator.join(text)
 
 
-# Richest first. Anything else in an output is ignored if one of these is there, and an error if not.
+# Richest first. Other representations are ignored if one of these is there, an error if none is.
 CONTENT_RENDERERS: dict[str, ContentRenderer] = {
     "application/vnd.jupyter.widget-view+json": _widget,
     RECORD: _record,

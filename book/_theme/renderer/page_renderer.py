@@ -105,12 +105,19 @@ class PageRenderer:
             ),
             None,
         )
-        cell = next((a["html_id"] for a in self._ancestors if a.get("html_id") and a["type"] == "block"), None)
+        cell = next(
+            (a["html_id"] for a in self._ancestors if a.get("html_id") and a["type"] == "block"),
+            None,
+        )
         path = " > ".join(ancestor["type"] for ancestor in self._ancestors)
         place = f"node {node['type']!r}"
         if cell:
             place += f", cell {cell}"
         if line is not None:
-            unit = "line of its cell" if PurePosixPath(self.page.location).suffix == ".ipynb" else "line"
+            unit = (
+                "line of its cell"
+                if PurePosixPath(self.page.location).suffix == ".ipynb"
+                else "line"
+            )
             place += f", {unit} {line}"
         return f"{place} ({path})"

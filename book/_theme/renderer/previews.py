@@ -34,7 +34,7 @@ def _preview(page: PageRenderer, other: Page, identifier: str) -> str:
 
 
 def _find(tree: Node, identifier: str) -> list[Node]:
-    """The nodes to show for an identifier: the target, and after a heading or a term what follows."""
+    """The nodes to show for an identifier: the target, and what follows a heading or a term."""
     siblings = tree.get("children", [])
     for place, node in enumerate(siblings):
         if identifier in (node.get("html_id"), node.get("identifier")):

@@ -39,7 +39,11 @@ def citation(node: Node, page: PageRenderer) -> str:
     if label not in page.book.citations:
         raise ContentError(f"the citation {label!r} is not in book/references.bib")
     return element(
-        "a", page.children(node), class_="citation", href=f"#{reference_id(label)}", data_preview=True
+        "a",
+        page.children(node),
+        class_="citation",
+        href=f"#{reference_id(label)}",
+        data_preview=True,
     )
 
 

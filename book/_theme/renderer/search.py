@@ -12,9 +12,22 @@ from renderer.nodes import plain_text
 
 HIDDEN = {"comment", "bibliography"}
 SEPARATE = {
-    "paragraph", "heading", "listItem", "tableCell", "tableRow", "code", "math", "admonition", "block",
-    "definitionTerm", "definitionDescription", "caption", "admonitionTitle", "outputs", "summary",
-}  # fmt: skip
+    "admonition",
+    "admonitionTitle",
+    "block",
+    "caption",
+    "code",
+    "definitionDescription",
+    "definitionTerm",
+    "heading",
+    "listItem",
+    "math",
+    "outputs",
+    "paragraph",
+    "summary",
+    "tableCell",
+    "tableRow",
+}
 LONGEST_OUTPUT = 2000  # characters of one printed output
 
 
@@ -40,7 +53,9 @@ def search_index(book: Book, navigation: Navigation) -> str:
         part = navigation.part_of(page)
         pages.append([page.title, page.path, part.title if part else ""])
         sections += [[number, s.heading, s.anchor, s.text] for s in page_sections(page)]
-    data = json.dumps({"pages": pages, "sections": sections}, ensure_ascii=False, separators=(",", ":"))
+    data = json.dumps(
+        {"pages": pages, "sections": sections}, ensure_ascii=False, separators=(",", ":")
+    )
     return f"window.bookSearchIndex={data};\n"
 
 

@@ -14,7 +14,7 @@ def terminal_html(text: str) -> str:
 
 
 def drop_overwritten(text: str) -> str:
-    """Keep of each line only what stood after its last carriage return (a finished progress bar)."""
+    """Keep of each line what stood after its last carriage return (a finished progress bar)."""
     lines = []
     for line in text.split("\n"):
         parts = [part for part in line.split("\r") if COLOUR_CODES.sub("", part)]
