@@ -66,7 +66,8 @@ def group_advantages(
     if rewards.numel() == 0:
         return rewards.clone()
 
-    x, scorable = rewards[members], present & counted[members]
+    scorable = present & counted[members]
+    x = torch.where(scorable, rewards[members], 0.0)
     batch = None
     if scale == "batch":
         batch = (

@@ -134,7 +134,7 @@ def cispo_loss(
     weight = clamp_log_ratio(log_ratio.detach(), log_ratio_clamp).exp()
     weight = _bounded(weight, low, high)
     advantages = expand_advantages(advantages, logp, counted)
-    return -weight * advantages * torch.where(counted, logp, 0.0)
+    return -weight * (advantages * torch.where(counted, logp, 0.0))
 
 
 def value_loss(

@@ -8,7 +8,7 @@ hypothesis.settings.register_profile(
     "book",
     deadline=None,
     derandomize=True,
-    max_examples=60,
+    max_examples=20,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("book")
