@@ -1,9 +1,10 @@
 """All the questions of one check, with their answers."""
 
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import torch
@@ -12,9 +13,11 @@ from torch import Tensor
 from nbkit.exercises.compare import Problem, find_problem
 from nbkit.exercises.draw import Draw
 from nbkit.exercises.limits import TimeLimitReached
-from nbkit.exercises.observe import Observation, cast, observe
+from nbkit.exercises.observe import Observation, cast, observe, random_state_kept
 from nbkit.exercises.oracle import ask, cotangents, expected_gradients
-from nbkit.exercises.registry import Case, Exercise
+from nbkit.exercises.registry import Case, Exercise, Mutant
+
+FLOAT32_EVERY = 4
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,7 @@ class Run:
     case: Case
     dtype: torch.dtype
     is_edge: bool
+    inputs: dict[str, Any]
     answers: tuple[Any, ...]
     weights: list[Tensor | None] | None
     gradients: dict[str, Tensor]
@@ -39,65 +43,106 @@ class Finding:
 
 
 class Bench:
-    """The edges and the fresh cases that a seed gives, each in float32 and float64.
+    """The edges and the fresh cases that a seed gives.
 
-    Inputs without a floating tensor are asked once. Gradients are compared in float64 only.
+    Edges, and every fourth fresh case, are asked in float32 and float64, the others in float64;
+    inputs without a floating tensor are asked once. Gradients are compared in float64 only.
+
+    Args:
+        exercise: the exercise.
+        seed: gives the fresh cases.
+        draws: how many fresh cases; default as the exercise says. 0 leaves the edges alone.
     """
 
-    def __init__(self, exercise: Exercise, seed: int):
+    def __init__(self, exercise: Exercise, seed: int, draws: int | None = None):
         self.exercise = exercise
         self.seed = seed
-        edges = [(case, True) for case in exercise.edges()]
-        drawn = [(self._draw(i), False) for i in range(exercise.draws)]
-        self.runs = [
-            self._prepare(case, dtype, is_edge)
-            for case, is_edge in edges + drawn
-            for dtype in self._precisions(case)
+        count = exercise.draws if draws is None else draws
+        self.drawn = [
+            prepare(exercise, case, dtype, is_edge=False)
+            for i in range(count)
+            for case in [exercise.cases(Draw(seed * 1000 + i, 1 + (6 * i) // count))]
+            for dtype in precisions(case, both=i % FLOAT32_EVERY == 0)
         ]
+        self.runs = [*edge_runs(exercise), *self.drawn]
 
     @property
     def case_count(self) -> int:
         """How many different cases there are."""
         return len({id(run.case) for run in self.runs})
 
-    def _draw(self, i: int) -> Case:
-        size = 1 + (6 * i) // max(self.exercise.draws, 1)
-        return self.exercise.cases(Draw(self.seed * 1000 + i, size))
-
-    @staticmethod
-    def _precisions(case: Case) -> tuple[torch.dtype, ...]:
-        tensors = [v for v in case.inputs.values() if isinstance(v, Tensor)]
-        if any(v.is_floating_point() for v in tensors):
-            return (torch.float32, torch.float64)
-        return (torch.float64,)
-
-    def _prepare(self, case: Case, dtype: torch.dtype, is_edge: bool) -> Run:
-        exercise = self.exercise
-        inputs = cast(case.inputs, dtype)
-        answers = ask(exercise, inputs)
-        watched = exercise.gradient_to + exercise.no_gradient_to
-        if not (watched and case.gradient and dtype == torch.float64):
-            return Run(case, dtype, is_edge, answers, None, {})
-        gradients = expected_gradients(exercise, inputs)
-        return Run(case, dtype, is_edge, answers, cotangents(exercise, answers), gradients)
-
     def judge(self, function: Callable[..., Any]) -> list[Finding]:
         """Run the function on everything; stops early when its time is up."""
-        findings: list[Finding] = []
-        deadline = time.monotonic() + self.exercise.time_limit_s
-        for run in self.runs:
-            left = deadline - time.monotonic()
-            seen = observe(self.exercise, function, run.case, run.dtype, run.weights, left)
-            problem = find_problem(self.exercise, seen, run.answers, run.gradients, run.dtype)
-            findings.append(Finding(run, seen, problem))
-            if isinstance(seen.error, (TimeLimitReached, NotImplementedError)):
-                break
-        return findings
+        return judge(self.exercise, self.runs, function)
 
     @cached_property
     def mutant_findings(self) -> dict[str, list[Finding]]:
         """What each registered mutant does in every run."""
-        return {m.name: self.judge(m.function) for m in self.exercise.mutants}
+        return {
+            mutant.name: [
+                *edge_findings(self.exercise, mutant),
+                *judge_quietly(self.exercise, self.drawn, mutant),
+            ]
+            for mutant in self.exercise.mutants
+        }
+
+
+def precisions(case: Case, *, both: bool) -> tuple[torch.dtype, ...]:
+    """In which precisions a case is asked."""
+    tensors = [v for v in case.inputs.values() if isinstance(v, Tensor)]
+    if both and any(v.is_floating_point() for v in tensors):
+        return (torch.float32, torch.float64)
+    return (torch.float64,)
+
+
+def prepare(exercise: Exercise, case: Case, dtype: torch.dtype, *, is_edge: bool) -> Run:
+    """Ask the oracle about a case."""
+    inputs = cast(case.inputs, dtype)
+    answers = ask(exercise, inputs)
+    watched = exercise.gradient_to + exercise.no_gradient_to
+    if not (watched and case.gradient and dtype == torch.float64):
+        return Run(case, dtype, is_edge, inputs, answers, None, {})
+    gradients = expected_gradients(exercise, inputs)
+    weights = cotangents(exercise, answers)
+    return Run(case, dtype, is_edge, inputs, answers, weights, gradients)
+
+
+@cache
+def edge_runs(exercise: Exercise) -> tuple[Run, ...]:
+    """The edges of an exercise with their answers; they are the same for every seed."""
+    return tuple(
+        prepare(exercise, case, dtype, is_edge=True)
+        for case in exercise.edges()
+        for dtype in precisions(case, both=True)
+    )
+
+
+@cache
+def edge_findings(exercise: Exercise, mutant: Mutant) -> tuple[Finding, ...]:
+    """What a mutant does on the edges."""
+    return tuple(judge_quietly(exercise, edge_runs(exercise), mutant))
+
+
+def judge_quietly(exercise: Exercise, runs: Sequence[Run], mutant: Mutant) -> list[Finding]:
+    """Run a mutant; its warnings would only puzzle the learner."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return judge(exercise, runs, mutant.function)
+
+
+def judge(exercise: Exercise, runs: Sequence[Run], function: Callable[..., Any]) -> list[Finding]:
+    """Run a function; stops early when its time is up or when it is not written yet."""
+    findings: list[Finding] = []
+    deadline = time.monotonic() + exercise.time_limit_s
+    with random_state_kept():
+        for run in runs:
+            left = deadline - time.monotonic()
+            seen = observe(exercise, function, run.inputs, run.weights, left)
+            problem = find_problem(exercise, seen, run.answers, run.gradients, run.dtype)
+            findings.append(Finding(run, seen, problem))
+            if isinstance(seen.error, (TimeLimitReached, NotImplementedError)):
+                break
+    return findings
 
 
 def first_failure(findings: list[Finding]) -> Finding | None:

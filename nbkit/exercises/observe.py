@@ -4,7 +4,6 @@ import contextlib
 import copy
 import io
 import random
-import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor
 
 from nbkit.exercises.limits import TimeLimitReached, time_limit
-from nbkit.exercises.registry import Case, Exercise
+from nbkit.exercises.registry import Exercise
 
 PRINTED_CHARACTERS = 2000
 
@@ -35,74 +34,72 @@ class Observation:
     error_in_gradient_run: bool = False
     error_lines: traceback.StackSummary | None = None
     printed: str = ""
-    seconds: float = 0.0
 
 
 def cast(inputs: Mapping[str, Any], dtype: torch.dtype) -> dict[str, Any]:
     """Fresh copies of the inputs, with floating tensors in the given precision."""
-    return {name: _cast_one(value, dtype) for name, value in inputs.items()}
+    return {
+        name: value.to(dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
+        for name, value in copies(inputs).items()
+    }
 
 
-def _cast_one(value: Any, dtype: torch.dtype) -> Any:
-    if isinstance(value, Tensor):
-        return value.detach().clone().to(dtype if value.is_floating_point() else value.dtype)
-    return copy.deepcopy(value)
+def copies(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Copies of the inputs that a function may spoil."""
+    return {
+        name: value.clone() if isinstance(value, Tensor) else copy.deepcopy(value)
+        for name, value in inputs.items()
+    }
 
 
 def observe(
     exercise: Exercise,
     function: Callable[..., Any],
-    case: Case,
-    dtype: torch.dtype,
+    inputs: Mapping[str, Any],
     weights: list[Tensor | None] | None = None,
     seconds: float = 10.0,
 ) -> Observation:
-    """Call the function on copies of the case's inputs.
+    """Call the function on copies of the inputs.
 
     Args:
         exercise: says how the function is called and which gradients are watched.
         function: the learner's, the reference or a mutant.
-        case: the question.
-        dtype: precision of the floating inputs.
+        inputs: the case's inputs in the precision of the run.
         weights: one cotangent per float output; None skips the gradient run.
         seconds: time limit of the call.
     """
     seen = Observation()
-    started = time.perf_counter()
     text = io.StringIO()
     try:
-        with time_limit(seconds), _quiet(text):
-            _plain_run(exercise, function, case, dtype, seen)
+        with time_limit(seconds), contextlib.redirect_stdout(text), torch.enable_grad():
+            _plain_run(exercise, function, inputs, seen)
             seen.printed = text.getvalue()
             if weights is not None and not seen.changed:
                 seen.error_in_gradient_run = True
-                _gradient_run(exercise, function, case, dtype, weights, seen)
+                _gradient_run(exercise, function, inputs, weights, seen)
                 seen.error_in_gradient_run = False
     except (Exception, TimeLimitReached) as error:
         seen.error = error
         seen.error_lines = traceback.extract_tb(error.__traceback__)
         seen.leaves = None if not seen.error_in_gradient_run else seen.leaves
     seen.printed = (seen.printed or text.getvalue())[:PRINTED_CHARACTERS]
-    seen.seconds = time.perf_counter() - started
     return seen
 
 
 @contextlib.contextmanager
-def _quiet(text: io.StringIO) -> Iterator[None]:
-    """Capture printing, and leave random state and gradient mode as they were."""
-    # The CPU generator itself: torch.manual_seed also reaches for every accelerator, slowly.
+def random_state_kept() -> Iterator[None]:
+    """Leave the random state of Python and torch as it was."""
     states = random.getstate(), torch.default_generator.get_state()
-    with contextlib.redirect_stdout(text), torch.enable_grad():
-        try:
-            torch.default_generator.manual_seed(0)
-            random.seed(0)
-            yield
-        finally:
-            random.setstate(states[0])
-            torch.default_generator.set_state(states[1])
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        torch.default_generator.set_state(states[1])
 
 
 def _call(exercise: Exercise, function: Callable[..., Any], inputs: dict[str, Any]) -> Any:
+    torch.default_generator.manual_seed(0)  # not torch.manual_seed, which reaches for all devices
+    random.seed(0)
     visible = {name: value for name, value in inputs.items() if name not in exercise.hidden}
     return exercise.call(function, **visible)
 
@@ -116,14 +113,12 @@ def _split(exercise: Exercise, result: Any) -> tuple[Any, ...]:
 def _plain_run(
     exercise: Exercise,
     function: Callable[..., Any],
-    case: Case,
-    dtype: torch.dtype,
+    inputs: Mapping[str, Any],
     seen: Observation,
 ) -> None:
-    inputs = cast(case.inputs, dtype)
-    before = cast(case.inputs, dtype)
-    leaves = _split(exercise, _call(exercise, function, inputs))
-    seen.changed = tuple(name for name in inputs if not _unchanged(before[name], inputs[name]))
+    given = copies(inputs)
+    leaves = _split(exercise, _call(exercise, function, given))
+    seen.changed = tuple(name for name in inputs if not _unchanged(inputs[name], given[name]))
     seen.leaves = tuple(v.detach().clone() if isinstance(v, Tensor) else v for v in leaves)
 
 
@@ -131,26 +126,26 @@ def _unchanged(before: Any, after: Any) -> bool:
     if isinstance(before, Tensor):
         if before.shape != after.shape or before.requires_grad != after.requires_grad:
             return False
-        if before.is_floating_point():
-            same = (before == after) | (before.isnan() & after.isnan())
-            return bool(same.all())
-        return torch.equal(before, after)
+        return torch.equal(before, after) or (
+            before.is_floating_point()
+            and torch.equal(before.isnan(), after.isnan())
+            and torch.equal(before.nan_to_num(nan=0.0), after.nan_to_num(nan=0.0))
+        )
     return bool(before == after) if isinstance(before, (list, dict, tuple, set)) else True
 
 
 def _gradient_run(
     exercise: Exercise,
     function: Callable[..., Any],
-    case: Case,
-    dtype: torch.dtype,
+    inputs: Mapping[str, Any],
     weights: list[Tensor | None],
     seen: Observation,
 ) -> None:
-    inputs = cast(case.inputs, dtype)
+    given = copies(inputs)
     watched = exercise.gradient_to + exercise.no_gradient_to
     for name in watched:
-        inputs[name].requires_grad_(True)
-    leaves = _split(exercise, _call(exercise, function, inputs))
+        given[name].requires_grad_(True)
+    leaves = _split(exercise, _call(exercise, function, given))
     total = None
     for leaf, weight in zip(leaves, weights, strict=False):
         if weight is None or not isinstance(leaf, Tensor) or not leaf.requires_grad:
@@ -162,5 +157,5 @@ def _gradient_run(
     if total is None:
         seen.gradients = dict.fromkeys(watched)
         return
-    grads = torch.autograd.grad(total, [inputs[name] for name in watched], allow_unused=True)
+    grads = torch.autograd.grad(total, [given[name] for name in watched], allow_unused=True)
     seen.gradients = dict(zip(watched, grads, strict=True))

@@ -26,12 +26,16 @@ def bench_for(exercise_id: str, seed: int) -> Bench:
 
 
 def prove_exercise(exercise: Exercise, seeds: Iterable[int]) -> list[str]:
-    """All ways in which the check is not as good as it claims; empty is a proof."""
-    faults: list[str] = []
+    """All ways in which the check is not as good as it claims; empty is a proof.
+
+    The edges are the same for every seed. So where they alone tell all mutants from the right
+    answer and from each other, which is asked first, every seed does.
+    """
+    edges = Bench(exercise, 0, draws=0)
+    faults = [f"by the edges alone: {fault}" for fault in mutant_faults(edges) + twin_faults(edges)]
     for seed in seeds:
         bench = Bench(exercise, seed)
-        faults += reference_faults(bench) + stub_faults(bench)
-        faults += mutant_faults(bench) + twin_faults(bench)
+        faults += reference_faults(bench) + stub_faults(bench) + mutant_faults(bench)
     return faults
 
 

@@ -3,7 +3,7 @@
 import difflib
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any, Literal
@@ -117,7 +117,6 @@ class Exercise:
     hidden: tuple[str, ...] = ()
     time_limit_s: float = 10.0
     draws: int = 24
-    tags: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
         if not 1 <= self.difficulty <= 5:

@@ -41,16 +41,19 @@ def test_stub_is_met_with_not_implemented(exercise: Exercise) -> None:
 
 
 @each_exercise
-def test_every_mutant_fails_with_its_own_message_on_every_seed(exercise: Exercise) -> None:
+def test_edges_alone_name_every_mutant(exercise: Exercise) -> None:
+    """Edges do not depend on the seed, so no seed can miss a mutant or take it for another."""
     assert len(exercise.mutants) >= 3
-    for seed in SEEDS:
-        assert not mutant_faults(bench_for(exercise.id, seed))
+    edges = Bench(exercise, 0, draws=0)
+    assert not mutant_faults(edges)
+    assert not twin_faults(edges)
 
 
 @each_exercise
-def test_mutants_can_be_told_apart_on_every_seed(exercise: Exercise) -> None:
+@pytest.mark.slow
+def test_every_mutant_fails_with_its_own_message_on_every_seed(exercise: Exercise) -> None:
     for seed in SEEDS:
-        assert not twin_faults(bench_for(exercise.id, seed))
+        assert not mutant_faults(bench_for(exercise.id, seed))
 
 
 @each_exercise
@@ -143,13 +146,14 @@ def test_writing_into_an_input_fails(exercise: Exercise) -> None:
         result = exercise.reference(*args, **options)
         for value in args:
             if isinstance(value, Tensor) and value.numel():
-                value.data.view(-1)[0] = 1 - value.data.view(-1)[0].to(value.dtype).nan_to_num()
+                first = value.data.view(-1)[:1]
+                first.copy_(~first if value.dtype == torch.bool else 1 - first)
             elif isinstance(value, list) and value:
                 value.pop()
         return result
 
-    first = bench_for(exercise.id, 2).runs[0].case.inputs
-    touchable = any(isinstance(v, (Tensor, list)) for v in first.values())
+    inputs = bench_for(exercise.id, 2).runs[0].inputs
+    touchable = any(isinstance(v, (Tensor, list)) for v in inputs.values())
     if exercise.call.__name__ != "call_with_inputs" or not touchable:
         pytest.skip("the function receives no tensor or list of the case directly")
     result = verdict_on(bench_for(exercise.id, 2), vandal)
