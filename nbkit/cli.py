@@ -20,6 +20,8 @@ COMMANDS = {
     "progress": ("nbkit.exercises.commands", "Show which exercises are done."),
     "stamp": (AUTHORING, "Say which pages' outputs no longer belong to their text, and why."),
     "sync": (AUTHORING, "Take edits made in notebooks back into their text pages."),
+    "study": (AUTHORING, "Run a study, or repeat its beginning and compare."),
+    "test": (AUTHORING, "Run everything that CI runs."),
     "tangle": (AUTHORING, "Write the jobs' training scripts from the chapters' cells."),
 }
 GROUPS: dict[str, tuple[tuple[str, ...], str]] = {

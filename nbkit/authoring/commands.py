@@ -126,6 +126,57 @@ def lint_prose(
     report(findings, f"{len(chosen)} files of prose are in order")
 
 
+@app.command()
+def test(
+    chapter: Annotated[int | None, typer.Option(help="Only what belongs to one chapter.")] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="Only one kind: checks, unit, studies, notebooks or exercises."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="How many notebooks side by side.")] = 2,
+) -> None:
+    """Run everything that CI runs; the last line says how many passed and failed."""
+    from nbkit.authoring.repository import find_root
+    from nbkit.authoring.suite.items import KINDS
+    from nbkit.authoring.suite.run import run_suite
+
+    unknown = sorted(set(only or []) - set(KINDS))
+    if unknown:
+        raise UserError(f"there is no kind {unknown[0]!r}; the kinds are {', '.join(KINDS)}")
+    kinds = tuple(only) if only else KINDS
+    if not run_suite(find_root(), chapter=chapter, kinds=kinds, workers=jobs):
+        raise typer.Exit(1)
+
+
+@app.command()
+def study(
+    name: Annotated[str, typer.Argument(help="The study: studies/NAME.py.")],
+    check: Annotated[
+        bool, typer.Option("--check", help="Repeat the beginning and compare, write nothing.")
+    ] = False,
+) -> None:
+    """Run a study on one thread and store its stamped result in studies/results."""
+    import subprocess
+
+    from nbkit.authoring.environment import page_environment, python_command
+    from nbkit.authoring.repository import find_root
+
+    root = find_root()
+    name = name.removesuffix(".py").removeprefix("studies/")
+    script = root / "studies" / f"{name}.py"
+    if not script.is_file():
+        names = ", ".join(sorted(path.stem for path in script.parent.glob("*.py"))) or "none"
+        raise UserError(f"there is no study {name!r}; the studies are: {names}")
+    result = root / "studies" / "results" / f"{name}.json"
+    words = [str(script), "--out", str(result), *(["--check"] if check else [])]
+    done = subprocess.run(
+        python_command(*words), cwd=root, env=page_environment(root, script), check=False
+    )
+    if done.returncode:
+        raise UserError(f"the study {name} ended with exit status {done.returncode}")
+    say(f"studies/results/{name}.json: {'agrees' if check else 'written'}")
+
+
 def say(line: str) -> None:
     """Print one line at once, so that nobody waits for a buffer."""
     typer.echo(line)
