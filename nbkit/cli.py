@@ -16,6 +16,7 @@ AUTHORING = "nbkit.authoring.commands"
 # nor Jupyter: the book's own tools work where only the `book` extra is installed.
 COMMANDS = {
     "execute": (AUTHORING, "Rerun stale pages in fresh kernels and store their outputs."),
+    "lab": (AUTHORING, "Open the book in JupyterLab."),
     "lint-prose": (AUTHORING, "Check that what the prose names exists, and its spelling."),
     "progress": ("nbkit.exercises.commands", "Show which exercises are done."),
     "stamp": (AUTHORING, "Say which pages' outputs no longer belong to their text, and why."),

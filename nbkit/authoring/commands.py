@@ -148,6 +148,19 @@ def test(
         raise typer.Exit(1)
 
 
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def lab(context: typer.Context) -> None:
+    """Open the book in JupyterLab. Further arguments go to JupyterLab, as in `--no-browser`."""
+    from importlib.util import find_spec
+
+    from nbkit.authoring.lab import start
+    from nbkit.authoring.repository import find_root
+
+    if find_spec("jupyterlab") is None:
+        raise UserError("JupyterLab is not installed here; `make lab` installs it")
+    start(find_root(), context.args)
+
+
 @app.command()
 def study(
     name: Annotated[str, typer.Argument(help="The study: studies/NAME.py.")],

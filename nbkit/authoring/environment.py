@@ -1,4 +1,4 @@
-"""The environment in which every page runs: here, in `make test`, and in a reader's `make lab`."""
+"""The environment in which every page runs, when it is executed and when it is tested."""
 
 import os
 import sys

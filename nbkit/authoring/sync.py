@@ -10,6 +10,7 @@ import yaml
 
 from nbkit.authoring.errors import UserError
 from nbkit.authoring.page import (
+    KERNEL,
     TEXT_FORMAT,
     Content,
     Page,
@@ -23,8 +24,8 @@ from nbkit.authoring.repository import relative, write_atomically
 from nbkit.authoring.stamp import edited_side
 
 HEADER = {
-    "jupytext": {"text_representation": {"format_name": "myst"}},
-    "kernelspec": {"display_name": "Python 3", "name": "python3"},
+    "jupytext": {"text_representation": {"extension": ".md", "format_name": "myst"}},
+    "kernelspec": dict(KERNEL),
 }
 
 

@@ -16,8 +16,8 @@ from nbkit import cli
 REPOSITORY = Path(__file__).resolve().parents[2]
 FRONT = {
     "title": "A page",
-    "jupytext": {"text_representation": {"format_name": "myst"}},
-    "kernelspec": {"display_name": "Python 3", "name": "python3"},
+    "jupytext": {"text_representation": {"extension": ".md", "format_name": "myst"}},
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
 }
 
 
