@@ -242,4 +242,4 @@ def inline_drawing(svg: str, alternative: str) -> str:
     if start < 0:
         raise ContentError("a picture of class drawing is not an SVG file")
     name = f' role="img" aria-label="{escape(alternative)}" class="drawing"'
-    return svg[start : start + 4] + name + svg[start + 4 :].strip()
+    return svg[start : start + 4] + name + svg[start + 4 :].rstrip()

@@ -76,7 +76,7 @@ def link(node: Node, page: PageRenderer) -> str:
     attributes: dict[str, str | bool | None] = {"href": page.href(url)}
     if node.get("static"):
         attributes["download"] = node.get("urlSource", url).rsplit("/", 1)[-1]
-    elif node.get("internal"):
+    elif node.get("internal") and not page.is_preview:
         attributes["data_preview"] = page.preview_key(url.partition("#")[0], "")
     elif url.startswith(("http:", "https:")):
         attributes |= {"class_": "external", "rel": "noopener"}

@@ -14,7 +14,12 @@ KATEX = Path(__file__).parent.parent / "vendor" / "katex.min.js"
 PROGRAM = """
 const katex = require(process.argv[1]);
 const { tex, displayMode } = JSON.parse(require("fs").readFileSync(0, "utf8"));
-process.stdout.write(katex.renderToString(tex, { displayMode, throwOnError: true }));
+try {
+  process.stdout.write(katex.renderToString(tex, { displayMode, throwOnError: true }));
+} catch (error) {
+  process.stderr.write(error.message);
+  process.exitCode = 1;
+}
 """
 TIMEOUT_SECONDS = 30
 
@@ -32,10 +37,7 @@ def formula_html(tex: str, *, display: bool) -> str:
         check=False,
     )
     if done.returncode != 0:
-        reason = next(
-            (line for line in done.stderr.splitlines() if "ParseError" in line), done.stderr
-        )
-        raise ContentError(f"formula {tex!r} in an output: {reason.strip()}")
+        raise ContentError(f"formula {tex!r} in an output: {done.stderr.strip()}")
     return done.stdout
 
 

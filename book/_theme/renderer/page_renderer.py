@@ -26,6 +26,7 @@ class PageRenderer:
     book: Book
     page: Page
     is_preview: bool = False  # a preview carries no ids, so that ids stay unique
+    source: Page | None = None  # the page that a preview is taken from
     headings: list[Heading] = field(default_factory=list)
     footnotes: dict[str, tuple[str, str]] = field(default_factory=dict)  # id -> (number, HTML)
     preview_keys: dict[str, str] = field(default_factory=dict)  # target -> id of its template

@@ -9,6 +9,8 @@ from renderer.nodes import element, plain_text
 from renderer.page_renderer import PageRenderer
 
 BLOCKS_AFTER_A_HEADING = 2
+# These carry the identifier of what they point to.
+POINTERS = {"crossReference", "link", "cite", "footnoteReference", "captionNumber"}
 
 
 def preview_templates(page: PageRenderer) -> str:
@@ -27,7 +29,7 @@ def _preview(page: PageRenderer, other: Page, identifier: str) -> str:
         about = other.frontmatter.get("description") or other.frontmatter.get("subtitle") or ""
         return source + (element("p", escape(about)) if about else "")
     nodes = _find(other.tree, identifier)
-    renderer = PageRenderer(page.book, page.page, is_preview=True)
+    renderer = PageRenderer(page.book, page.page, is_preview=True, source=other)
     html = renderer.render_all(nodes)
     page.errors += renderer.errors
     return source + html
@@ -37,6 +39,8 @@ def _find(tree: Node, identifier: str) -> list[Node]:
     """The nodes to show for an identifier: the target, and what follows a heading or a term."""
     siblings = tree.get("children", [])
     for place, node in enumerate(siblings):
+        if node["type"] in POINTERS:
+            continue
         if identifier in (node.get("html_id"), node.get("identifier")):
             if node["type"] == "heading":
                 return [node, *_following(siblings[place + 1 :], BLOCKS_AFTER_A_HEADING)]

@@ -17,6 +17,9 @@ def cross_reference(node: Node, page: PageRenderer) -> str:
     body = page.children(node)
     if page.inside("card") or page.inside("summary"):
         return body
+    if page.is_preview:
+        url = node.get("url") or (page.source.url if page.source else page.page.url)
+        return element("a", body, class_="reference", href=page.href(f"{url}#{identifier}"))
     if node.get("remote"):
         href = page.href(f"{node['url']}#{identifier}")
         key = page.preview_key(node["url"], identifier)
@@ -38,6 +41,8 @@ def citation(node: Node, page: PageRenderer) -> str:
     label = node["label"]
     if label not in page.book.citations:
         raise ContentError(f"the citation {label!r} is not in book/references.bib")
+    if page.is_preview:  # the page that shows the preview may not have this entry
+        return page.children(node)
     return element(
         "a",
         page.children(node),
@@ -50,12 +55,14 @@ def citation(node: Node, page: PageRenderer) -> str:
 @handles("footnoteReference")
 def footnote_reference(node: Node, page: PageRenderer) -> str:
     """The number of a footnote."""
+    if page.is_preview:
+        return ""
     number = escape(str(node["enumerator"]))
     link = element(
         "a",
         number,
         href=f"#footnote-{node['identifier']}",
-        id=None if page.is_preview else f"footnote-reference-{node['identifier']}",
+        id=f"footnote-reference-{node['identifier']}",
         aria_label=f"Footnote {number}",
         data_preview=True,
     )
@@ -73,6 +80,8 @@ def footnote_definition(node: Node, page: PageRenderer) -> str:
 def bibliography(node: Node, page: PageRenderer) -> str:
     """The list of what the page cites; on a page that cites nothing, of the whole book."""
     page.has_bibliography = True
+    if page.is_preview:
+        return ""
     return reference_list(page.page.citations or page.book.citations)
 
 

@@ -1,0 +1,68 @@
+"""What the tests of the site share: the renderer, a page to render into, built sites."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from site_books import THEME, copy_fixture_book, copy_real_book
+
+from nbkit.site.build import build_site
+
+sys.path.insert(0, str(THEME))
+
+import renderer.main  # noqa: F401  (fills the table of node types)
+from invented_book import make_book
+from renderer.content import Node
+from renderer.page_renderer import PageRenderer
+
+
+@pytest.fixture
+def make_renderer() -> Callable[..., PageRenderer]:
+    """A renderer of the chapter on returns of the invented book."""
+
+    def make(**options: bool) -> PageRenderer:
+        book = make_book()
+        return PageRenderer(book, book.pages[1], **options)
+
+    return make
+
+
+@pytest.fixture
+def render(make_renderer: Callable[..., PageRenderer]) -> Callable[..., str]:
+    """HTML of one node; an error of the page fails the test."""
+
+    def render_node(node: Node, **options: bool) -> str:
+        page = make_renderer(**options)
+        html = page.render(node)
+        assert page.errors == []
+        return html
+
+    return render_node
+
+
+@pytest.fixture
+def error_of(make_renderer: Callable[..., PageRenderer]) -> Callable[[Node], str]:
+    """The one error that rendering a node must give."""
+
+    def render_badly(node: Node) -> str:
+        page = make_renderer()
+        page.render(node)
+        assert len(page.errors) == 1, page.errors
+        return page.errors[0]
+
+    return render_badly
+
+
+@pytest.fixture(scope="session")
+def fixture_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site of the book of every construct."""
+    return build_site(copy_fixture_book(tmp_path_factory.mktemp("fixture")))
+
+
+@pytest.fixture(scope="session")
+def real_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site of the real book."""
+    return build_site(copy_real_book(tmp_path_factory.mktemp("real")))
