@@ -199,6 +199,21 @@ CASES: dict[str, list[tuple[str, dict, str]]] = {
             '<aside class="run-card" aria-label="Run card"><dl><div class="run-card-time">'
             "<dt>Time</dt><dd>95 s</dd></div></dl></aside>",
         ),
+        (
+            "run card without empty lines",
+            node(
+                "admonition",
+                node(
+                    "definitionList",
+                    node("definitionTerm", "Time"),
+                    node("definitionDescription", node("strong", "95"), " s, on\n2 cores\nDevice"),
+                    node("definitionDescription", "CPU"),
+                ),
+                **{"class": "run-card"},
+            ),
+            "<dt>Time</dt><dd><strong>95</strong> s, on\n2 cores</dd></div>"
+            '<div class="run-card-device"><dt>Device</dt><dd>CPU</dd></div>',
+        ),
     ],
     "exercise": [
         (
@@ -417,18 +432,27 @@ ERRORS = [
     ),
     ("dropdown", node("details", paragraph("x")), "a dropdown needs a title"),
     (
-        "run card without empty lines",
+        "run card without a value",
+        node(
+            "admonition",
+            node("definitionList", node("definitionTerm", "Time")),
+            **{"class": "run-card"},
+        ),
+        "the entry 'Time' of the run card has no value",
+    ),
+    (
+        "run card without a name",
         node(
             "admonition",
             node(
                 "definitionList",
                 node("definitionTerm", "Time"),
-                node("definitionDescription", "95 s\nDevice"),
+                node("definitionDescription", "95 s"),
                 node("definitionDescription", "CPU"),
             ),
             **{"class": "run-card"},
         ),
-        "must be separated by empty lines",
+        "has no name; put an empty line between its entries",
     ),
     (
         "run card of prose",

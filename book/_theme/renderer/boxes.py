@@ -83,25 +83,45 @@ def aside(node: Node, page: PageRenderer) -> str:
 def run_card(node: Node, page: PageRenderer) -> str:
     """The header card of a chapter: what it takes to run it, as pairs of name and value."""
     _, body = _parts(node)
-    lists = [child for child in body if child["type"] == "definitionList"]
-    if len(body) != 1 or len(lists) != 1:
+    if [child["type"] for child in body] != ["definitionList"]:
         raise ContentError("a run card holds one definition list (a name, then ': ' and its value)")
-    kinds = [child["type"] for child in lists[0]["children"]]
-    if kinds != ["definitionTerm", "definitionDescription"] * (len(kinds) // 2):
-        raise ContentError(
-            "the entries of a run card must be separated by empty lines: "
-            "name, ': value', empty line, next name"
-        )
-    pairs = zip(lists[0]["children"][::2], lists[0]["children"][1::2], strict=True)
-    body_html = "".join(
-        element(
-            "div",
-            element("dt", page.children(term)) + element("dd", page.children(value)),
-            class_=f"run-card-{plain_text(term).strip().lower().replace(' ', '-')}",
-        )
-        for term, value in pairs
-    )
-    return element("aside", element("dl", body_html), class_=RUN_CARD_CLASS, aria_label="Run card")
+    items = ""
+    for name, value in _run_card_pairs(body[0]["children"]):
+        pair = element("dt", escape(name)) + element("dd", page.render_all(value))
+        items += element("div", pair, class_=f"run-card-{name.lower().replace(' ', '-')}")
+    return element("aside", element("dl", items), class_=RUN_CARD_CLASS, aria_label="Run card")
+
+
+def _run_card_pairs(children: list[Node]) -> list[tuple[str, list[Node]]]:
+    """Names and values of a run card.
+
+    Without empty lines between its entries, Markdown takes each further name for the last line of
+    the value above it; such a line is a name here.
+    """
+    pairs: list[tuple[str, list[Node]]] = []
+    name = ""
+    for child in children:
+        if child["type"] == "definitionTerm":
+            name = plain_text(child).strip()
+            continue
+        value, following = _split_last_line(child.get("children", []))
+        if not name:
+            raise ContentError(
+                "a value of the run card has no name; put an empty line between its entries"
+            )
+        pairs.append((name, value))
+        name = following
+    if name:
+        raise ContentError(f"the entry {name!r} of the run card has no value")
+    return pairs
+
+
+def _split_last_line(nodes: list[Node]) -> tuple[list[Node], str]:
+    """The nodes without the last line of their text, and that line."""
+    if not nodes or nodes[-1]["type"] != "text" or "\n" not in nodes[-1]["value"]:
+        return nodes, ""
+    value, _, line = nodes[-1]["value"].rpartition("\n")
+    return [*nodes[:-1], {"type": "text", "value": value}], line.strip()
 
 
 def _parts(node: Node) -> tuple[Node | None, list[Node]]:
