@@ -106,6 +106,18 @@ class Page:
         return read_notebook(self.notebook, self.notebook_name)
 
 
+def header_of(text: str) -> dict[str, Any]:
+    """The front matter of a text page, with the keys that are for the tools.
+
+    Raises:
+        ValueError: it is not a YAML mapping between lines of dashes.
+    """
+    header = yaml.safe_load(text[4:].partition("\n---\n")[0]) if text[:4] == "---\n" else None
+    if not isinstance(header, dict):
+        raise ValueError("its front matter is not a YAML mapping between lines of dashes")
+    return header
+
+
 def find_pages(root: Path) -> list[Page]:
     """List every executed page of the checkout, sorted by name."""
     return [Page(root, path) for path in text_pages(root)]
@@ -137,8 +149,7 @@ def content_of_text(text: str, name: str) -> Content:
         UserError: the front matter is not YAML, or the body cannot be parsed.
     """
     try:
-        if not isinstance(yaml.safe_load(text[4:].partition("\n---\n")[0]), dict):
-            raise ValueError("its front matter is not a YAML mapping between lines of dashes")
+        header_of(text)
         notebook = jupytext.reads(text, fmt=TEXT_FORMAT)
     except Exception as error:  # jupytext raises many kinds; each means that the text is not MyST
         raise UserError(f"{name} cannot be read as a MyST page: {_first_line(error)}") from error

@@ -8,9 +8,15 @@ from typing import Any
 
 from nbkit.authoring.errors import UserError
 from nbkit.authoring.imports import ImportGraph, file_digest
-from nbkit.authoring.page import Content, Page, content_of_notebook, digest
+from nbkit.authoring.page import KERNEL, Content, Page, content_of_notebook, digest, header_of
 from nbkit.authoring.repository import chapter_number
 
+# How a text page's header begins. Jupytext's own `formats` is not among it: it would overwrite the
+# executed notebook whenever the text is saved in JupyterLab.
+HEADER = {
+    "jupytext": {"text_representation": {"extension": ".md", "format_name": "myst"}},
+    "kernelspec": dict(KERNEL),
+}
 VERSIONED = ("torch", "transformers", "numpy")
 CHECK_MODULE = "nbkit.exercises.check"
 
@@ -130,6 +136,10 @@ def check_page(page: Page) -> list[Finding]:
 
 def _check_pair(page: Page) -> list[Finding]:
     page.content()
+    if header_of(page.text.read_text(encoding="utf-8"))["jupytext"] != HEADER["jupytext"]:
+        wanted = "`text_representation: {extension: .md, format_name: myst}` and nothing else"
+        problem = f"its header's `jupytext` key must hold {wanted}"
+        return [Finding(page.name, problem, "`nbkit execute` does the pairing")]
     rerun = f"run `nbkit execute {page.name}`"
     notebook = page.stored()
     if notebook is None:

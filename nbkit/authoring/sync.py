@@ -10,7 +10,6 @@ import yaml
 
 from nbkit.authoring.errors import UserError
 from nbkit.authoring.page import (
-    KERNEL,
     TEXT_FORMAT,
     Content,
     Page,
@@ -21,12 +20,7 @@ from nbkit.authoring.page import (
 )
 from nbkit.authoring.quick import jupytext, nbformat
 from nbkit.authoring.repository import relative, write_atomically
-from nbkit.authoring.stamp import edited_side
-
-HEADER = {
-    "jupytext": {"text_representation": {"extension": ".md", "format_name": "myst"}},
-    "kernelspec": dict(KERNEL),
-}
+from nbkit.authoring.stamp import HEADER, edited_side
 
 
 def sync(page: Page) -> str:

@@ -193,3 +193,10 @@ def test_a_broken_front_matter_is_one_sentence(book: Book):
 def test_outside_a_book_is_one_sentence(tmp_path):
     message = one_sentence(Book(tmp_path).nbkit("stamp", status=1))
     assert "is not inside the book's repository" in message
+
+
+def test_jupytexts_own_pairing_is_refused(executed: Book):
+    text = executed.read(CHAPTER)
+    executed.write(CHAPTER, text.replace("jupytext:\n", "jupytext:\n  formats: md:myst,ipynb\n"))
+    output = executed.nbkit("stamp", "--check", status=1)
+    assert "its header's `jupytext` key must hold" in output
