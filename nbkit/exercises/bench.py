@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -24,6 +25,7 @@ FLOAT32_EVERY = 4
 class Run:
     """One case in one precision, with the oracle's answers and gradients."""
 
+    exercise: Exercise
     case: Case
     dtype: torch.dtype
     is_edge: bool
@@ -101,10 +103,10 @@ def prepare(exercise: Exercise, case: Case, dtype: torch.dtype, *, is_edge: bool
     answers = ask(exercise, inputs)
     watched = exercise.gradient_to + exercise.no_gradient_to
     if not (watched and case.gradient and dtype == torch.float64):
-        return Run(case, dtype, is_edge, inputs, answers, None, {})
+        return Run(exercise, case, dtype, is_edge, inputs, answers, None, {})
     gradients = expected_gradients(exercise, inputs)
     weights = cotangents(exercise, answers)
-    return Run(case, dtype, is_edge, inputs, answers, weights, gradients)
+    return Run(exercise, case, dtype, is_edge, inputs, answers, weights, gradients)
 
 
 @cache
@@ -146,15 +148,22 @@ def judge(exercise: Exercise, runs: Sequence[Run], function: Callable[..., Any])
 
 
 def first_failure(findings: list[Finding]) -> Finding | None:
-    """The finding to show: the smallest case with the most basic problem."""
+    """The finding to show: of the commonest problem of the most basic kind, the smallest case."""
     failures = [f for f in findings if f.problem is not None]
     if not failures:
         return None
-    return min(failures, key=_order)
+    counts = Counter(_sort_of_problem(f) for f in failures)
+
+    def order(finding: Finding) -> tuple[bool, int, int, int, bool]:
+        problem, run = finding.problem, finding.run
+        assert problem is not None
+        in_time = not isinstance(finding.seen.error, (TimeLimitReached, NotImplementedError))
+        common = counts[_sort_of_problem(finding)]
+        return in_time, problem.rank, -common, run.case.size, run.dtype == torch.float32
+
+    return min(failures, key=order)
 
 
-def _order(finding: Finding) -> tuple[bool, int, int, bool]:
-    problem = finding.problem
-    assert problem is not None
-    in_time = not isinstance(finding.seen.error, TimeLimitReached)
-    return in_time, problem.rank, finding.run.case.size, finding.run.dtype == torch.float32
+def _sort_of_problem(finding: Finding) -> tuple[str, str]:
+    kind = finding.problem.kind if finding.problem is not None else ""
+    return kind, type(finding.seen.error).__name__

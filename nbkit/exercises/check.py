@@ -138,19 +138,28 @@ def _failed(
 ) -> list[Block]:
     problem, seen = failure.problem, failure.seen
     assert problem is not None
-    blocks = [Block(_sentence(text)) for text in mistakes]
+    blocks = []
     if isinstance(seen.error, TimeLimitReached):
         limit = bench.exercise.time_limit_s
         blocks.append(Block(f"It was stopped: still running when its {limit:g} s were over."))
-    else:
+    elif problem.kind == "error":
         blocks.append(Block(_sentence(problem.sentence)))
     if seen.error is not None:
         where = learners_line(function, seen.error_lines)
         hint = error_hint(seen.error)
         blocks += [Block(f"It happened at {where}")] if where else []
         blocks += [Block(_sentence(hint))] if hint else []
+    blocks += [Block(_sentence(text)) for text in mistakes]
+    if problem.kind != "error" and (problem.kind != "value" or not mistakes):
+        blocks.append(Block(_sentence(problem.sentence)))
+    if problem.kind == "value" and not mistakes:
+        blocks.append(Block("It looks like none of the known mistakes; follow this case by hand."))
+    if seen.changed and problem.kind != "changed":
+        names = listed([f"`{name}`" for name in seen.changed])
+        blocks.append(Block(f"It also changes its input {names} in place: work on a copy."))
     blocks.append(Block(_tally(findings, failure)))
-    blocks.append(Block(_details(bench.exercise, failure), is_code=True))
+    if problem.kind != "dtype":
+        blocks.append(Block(_details(bench.exercise, failure), is_code=True))
     if seen.printed:
         blocks += [Block("Your function printed:"), Block(seen.printed.rstrip("\n"), is_code=True)]
     name = getattr(function, "__name__", "function")
@@ -163,23 +172,32 @@ def _failed(
 
 
 def _sentence(text: str) -> str:
-    text = text[0].upper() + text[1:]
+    text = text[0].upper() + text[1:]  # a name of the code begins with a backtick and stays
     return text if text.endswith((".", "?", "!", ":")) else text + "."
 
 
 def _tally(findings: list[Finding], failure: Finding) -> str:
+    run, problem = failure.run, failure.problem
+    tensors = [v for v in run.case.inputs.values() if isinstance(v, Tensor)]
+    kind = str(run.dtype).removeprefix("torch.")
+    shown = run.case.name
+    if any(tensor.is_floating_point() for tensor in tensors):
+        shown += f", {kind}"
+    if isinstance(failure.seen.error, TimeLimitReached):
+        return f"The case ({shown}):"
     wrong = {id(f.run.case): f.run for f in findings if f.problem is not None}
-    every = {id(f.run.case) for f in findings}
-    edges = [f"“{run.case.name}”" for run in wrong.values() if run.is_edge]
-    text = f"{len(wrong)} of {len(every)} cases fail"
-    if edges:
-        text += f", among the edges: {listed(edges)}"
-    kind = "" if len(failure.run.answers) == 0 else str(failure.run.dtype).removeprefix("torch.")
-    precise = any(
-        isinstance(v, Tensor) and v.is_floating_point() for v in failure.run.case.inputs.values()
-    )
-    name = failure.run.case.name + (f", {kind}" if precise else "")
-    return f"{text}. A smallest one ({name}):"
+    total = len({id(f.run.case) for f in findings})
+    edges = [f"“{r.case.name}”" for r in wrong.values() if r.is_edge]
+    if len(wrong) == total:
+        text = f"All {total} cases fail"
+    elif len(edges) == len(wrong) == 1:
+        text = f"1 of {total} cases fails, the edge {edges[0]}"
+    else:
+        text = f"{len(wrong)} of {total} cases fail"
+        text += f"; edges among them: {listed(edges)}" if edges else ""
+    if problem is not None and problem.kind == "dtype":
+        return text + "."
+    return f"{text}. The smallest case ({shown}):"
 
 
 def _details(exercise: Exercise, failure: Finding) -> str:
@@ -193,7 +211,9 @@ def _details(exercise: Exercise, failure: Finding) -> str:
     if problem.kind in ("value", "gradient") or (problem.kind == "shape" and problem.where):
         label = f"gradient of {problem.where}" if problem.kind == "gradient" else problem.where
         lines += ["", f"{label}, expected: {values(problem.expected)}"]
-        lines += [f"{label}, got:      {values(problem.got)}"]
+        got = "none arrives" if problem.got is None else values(problem.got)
+        if problem.kind == "gradient" or problem.got is not None:
+            lines += [f"{label}, got:      {got}"]
         if isinstance(problem.expected, Tensor) and isinstance(problem.got, Tensor):
             part = first_difference(problem.expected, problem.got)
             if part is not None and problem.expected.dim():

@@ -132,7 +132,10 @@ def _number_problem(output: Output, leaf: Any, answer: float) -> Problem | None:
         return Problem("type", output.name, sentence)
     if abs(leaf - answer) <= output.atol + output.rtol * abs(answer):
         return None
-    return Problem("value", output.name, f"`{output.name}` differs", answer, leaf)
+    sentence = f"`{output.name}` differs"
+    if isinstance(leaf, int) and leaf in (0, 1):
+        sentence += ", and it is a whole number: // instead of /?"
+    return Problem("value", output.name, sentence, answer, leaf)
 
 
 def _close(got: Tensor, expected: Tensor, rtol: float, atol: float) -> bool:
@@ -155,7 +158,7 @@ def _gradient_problem(
                 f"the values are right, but no gradient reaches `{name}`: a .detach(), .item(), "
                 ".data, no_grad or a rebuilt tensor cuts the path"
             )
-            return Problem("gradient", name, sentence)
+            return Problem("gradient", name, sentence, expected, None)
         if not torch.allclose(got.double(), expected, rtol=GRADIENT_RTOL, atol=GRADIENT_ATOL):
             sentence = f"the values are right, but the gradient that reaches `{name}` differs"
             return Problem("gradient", name, sentence, expected, got)

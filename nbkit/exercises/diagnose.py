@@ -12,18 +12,18 @@ from nbkit.exercises.bench import Bench, Finding
 from nbkit.exercises.compare import Problem, leaf_problem, same_behaviour, same_leaf
 from nbkit.exercises.limits import TimeLimitReached
 from nbkit.exercises.registry import Mutant, Output
-from nbkit.exercises.symptoms import Failure, read_shapes, read_symptoms
+from nbkit.exercises.symptoms import Failure, not_a_number, read_shapes, read_symptoms
 
-FEWEST_RUNS, SMALLEST_SHARE, MOST_NAMED = 2, 0.2, 3
+FEWEST_CASES, MOST_NAMED = 2, 3
 NOT_THE_LEARNERS = ("site-packages", "dist-packages", "/nbkit/exercises/", "<frozen", "<string>")
 
 
 def name_mistakes(bench: Bench, findings: list[Finding]) -> list[str]:
-    """Sentences about the likely mistake, the surest first; empty if nothing is known.
+    """Sentences about the likely mistake; empty if nothing is known.
 
-    A mutant that does the same as the learner's function in every run is named outright, as is
-    one that explains one of several results. Else those that account for a good part of the
-    failing cases are named with that part, after what can be read off the wrong results.
+    In this order: a mutant that does the same as the learner's function in every run; one that
+    does the same wherever it fails; for functions with several results, mutants that explain one
+    of them; what can be read off the wrong results; mutants that explain some of the cases.
     """
     for mutant in bench.exercise.mutants:
         pairs = list(_pairs(bench, findings, mutant))
@@ -31,23 +31,19 @@ def name_mistakes(bench: Bench, findings: list[Finding]) -> list[str]:
             same_behaviour(bench.exercise, finding.seen, other.seen) for finding, other in pairs
         ):
             return [mutant.message]
-    matches = {
-        mutant.name: {
-            i
-            for i, (finding, other) in enumerate(_pairs(bench, findings, mutant))
-            if same_behaviour(bench.exercise, finding.seen, other.seen)
-        }
-        for mutant in bench.exercise.mutants
-    }
-    failing = {i for i, finding in enumerate(findings) if finding.problem is not None}
-    for mutant in bench.exercise.mutants:
-        if len(failing) >= FEWEST_RUNS and failing <= matches[mutant.name]:
-            return [f"wherever it fails, it does the same as this mistake: {mutant.message}"]
+    evidence = Evidence(bench, findings)
+    mutant_of_all = evidence.explains_every_failure()
+    if mutant_of_all is not None:
+        return [f"wherever it fails, it does the same as this mistake: {mutant_of_all.message}"]
     by_output = _by_output(bench, findings)
     if by_output:
         return by_output
-    marks = _marks(findings)
-    return ([marks] if marks else []) + _partly(bench, findings, matches, failing)
+    failures = _failures(findings)
+    marks = _marks(findings, failures)
+    if marks:
+        return [marks]
+    holes = [sentence for group in failures.values() if (sentence := not_a_number(group))]
+    return evidence.explain_parts() + holes[:1]
 
 
 def _pairs(
@@ -56,25 +52,91 @@ def _pairs(
     return zip(findings, bench.mutant_findings[mutant.name], strict=False)
 
 
+class Evidence:
+    """Which mutants do the same as the learner's function in which failing runs."""
+
+    def __init__(self, bench: Bench, findings: list[Finding]):
+        self.bench = bench
+        self.findings = findings
+        self.failing = {i for i, f in enumerate(findings) if f.problem is not None}
+        self.matches = {
+            mutant.name: {
+                i
+                for i, (finding, other) in enumerate(_pairs(bench, findings, mutant))
+                if i in self.failing and same_behaviour(bench.exercise, finding.seen, other.seen)
+            }
+            for mutant in bench.exercise.mutants
+        }
+
+    def explains_every_failure(self) -> Mutant | None:
+        """A mutant that is the same in all failing runs, and fails in few others."""
+        for mutant in self.bench.exercise.mutants:
+            wrong = sum(f.problem is not None for f in self.bench.mutant_findings[mutant.name])
+            if self.failing <= self.matches[mutant.name] and len(self.failing) >= wrong / 2:
+                return mutant
+        return None
+
+    def explain_parts(self) -> list[str]:
+        """Mutants that alone explain two failing cases, or an edge, each with its share."""
+        alone: dict[str, set[int]] = {name: set() for name in self.matches}
+        for i in self.failing:
+            names = [name for name, runs in self.matches.items() if i in runs]
+            if len(names) == 1 and _says_something(self.findings[i].seen.leaves):
+                alone[names[0]].add(i)
+        telling = [
+            mutant
+            for mutant in self.bench.exercise.mutants
+            if len(self._cases(alone[mutant.name])) >= FEWEST_CASES
+            or any(self.findings[i].run.is_edge for i in alone[mutant.name])
+        ]
+        telling.sort(key=lambda mutant: -len(self._cases(self.matches[mutant.name])))
+        whole = len(self._cases(self.failing))
+        return [
+            f"perhaps ({len(self._cases(self.matches[m.name]))} of the {whole} failing cases look "
+            f"like it): {m.message}"
+            for m in telling[:MOST_NAMED]
+        ]
+
+    def _cases(self, runs: set[int]) -> set[int]:
+        return {id(self.findings[i].run.case) for i in runs}
+
+
+def _says_something(leaves: tuple[Any, ...] | None) -> bool:
+    """Whether results are more than zeros, ones and nan, which may agree by chance."""
+    if leaves is None:
+        return True
+    entries = [
+        value
+        for leaf in leaves
+        for value in (leaf.reshape(-1).tolist() if isinstance(leaf, Tensor) else [leaf])
+    ]
+    return any(value == value and value not in (0, 1, -1) for value in entries)
+
+
 def _by_output(bench: Bench, findings: list[Finding]) -> list[str]:
     """For functions with several results: the mutants that explain a result as a whole."""
     outputs = bench.exercise.outputs
-    if len(outputs) < 2 or any(len(f.seen.leaves or ()) != len(outputs) for f in findings):
+    if len(outputs) < 2:
+        return []
+    usable = [i for i, f in enumerate(findings) if len(f.seen.leaves or ()) == len(outputs)]
+    if len(usable) < len(findings) / 2:
         return []
     sentences = []
     for k, output in enumerate(outputs):
-        if not any(_is_wrong(finding, output, k) for finding in findings):
+        if not any(_is_wrong(findings[i], output, k) for i in usable):
             continue
         for mutant in bench.exercise.mutants:
-            pairs = list(_pairs(bench, findings, mutant))
-            if len(pairs) == len(findings) and all(
-                len(other.seen.leaves or ()) == len(outputs)
-                and same_leaf(output, (finding.seen.leaves or ())[k], (other.seen.leaves or ())[k])
-                for finding, other in pairs
-            ):
+            others = bench.mutant_findings[mutant.name]
+            if all(i < len(others) and _same_output(findings[i], others[i], k) for i in usable):
                 sentences.append(f"`{output.name}`: {mutant.message}")
                 break
     return sentences
+
+
+def _same_output(finding: Finding, other: Finding, k: int) -> bool:
+    own, theirs = finding.seen.leaves or (), other.seen.leaves or ()
+    outputs = finding.run.exercise.outputs
+    return len(theirs) == len(outputs) and same_leaf(outputs[k], own[k], theirs[k])
 
 
 def _is_wrong(finding: Finding, output: Output, k: int) -> bool:
@@ -82,35 +144,10 @@ def _is_wrong(finding: Finding, output: Output, k: int) -> bool:
     return leaf_problem(output, leaves[k], run.answers[k], run.dtype) is not None
 
 
-def _partly(
-    bench: Bench, findings: list[Finding], matches: dict[str, set[int]], failing: set[int]
-) -> list[str]:
-    """The mutants that together account for most failing cases, each with its share."""
-    left, sentences = set(failing), []
-    needed = max(FEWEST_RUNS, SMALLEST_SHARE * len(failing))
-    for _ in range(MOST_NAMED):
-        best = max(bench.exercise.mutants, key=lambda m: len(left & matches[m.name]), default=None)
-        if best is None or len(left & matches[best.name]) < needed:
-            break
-        part, whole = (
-            len({id(findings[i].run.case) for i in group})
-            for group in (left & matches[best.name], failing)
-        )
-        sentences.append(f"{part} of the {whole} failing cases look like this: {best.message}")
-        left -= matches[best.name]
-    return sentences
-
-
-def _marks(findings: list[Finding]) -> str | None:
-    """What the wrong shapes have in common, else the wrong values, else the wrong gradients."""
-    shapes = [
-        (tuple(p.expected.shape), tuple(p.got.shape))
-        for p in _problems_with_tensors(findings, "shape")
-    ]
-    if shapes:
-        return read_shapes(shapes)
+def _failures(findings: list[Finding]) -> dict[str, list[Failure]]:
+    """The wrong values by output; or, where all values are right, the wrong gradients by input."""
+    failures: dict[str, list[Failure]] = {}
     for kind in ("value", "gradient"):
-        failures: dict[str, list[Failure]] = {}
         for finding in findings:
             for p in _problems_with_tensors([finding], kind):
                 name = f"gradient of {p.where}" if kind == "gradient" else p.where
@@ -118,10 +155,21 @@ def _marks(findings: list[Finding]) -> str | None:
                     name, p.expected.double(), p.got.double(), finding.run.case.inputs
                 )
                 failures.setdefault(name, []).append(failure)
-        sentences = [read_symptoms(group) for group in failures.values()]
         if failures:
-            return next((sentence for sentence in sentences if sentence), None)
-    return None
+            break
+    return failures
+
+
+def _marks(findings: list[Finding], failures: dict[str, list[Failure]]) -> str | None:
+    """What all wrong shapes have in common, else all wrong values or gradients."""
+    shapes = [
+        (tuple(p.expected.shape), tuple(p.got.shape))
+        for p in _problems_with_tensors(findings, "shape")
+    ]
+    if shapes and 2 * len(shapes) >= sum(f.problem is not None for f in findings):
+        return read_shapes(shapes)
+    sentences = [read_symptoms(group) for group in failures.values()]
+    return next((sentence for sentence in sentences if sentence), None)
 
 
 def _problems_with_tensors(findings: list[Finding], kind: str) -> list[Problem]:
@@ -177,7 +225,7 @@ ERROR_HINTS: tuple[tuple[str, str], ...] = (
     ),
     (
         "Index tensor must have the same number of dimensions",
-        "gather wants an index with as many axes as its input: tokens[..., None]",
+        "`gather` wants an index with as many axes as its input: tokens[..., None]",
     ),
     (
         "expected scalar type",

@@ -6,6 +6,7 @@ returns a sentence, or None. They are asked where no registered mutant matches.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any
 
 import torch
@@ -32,15 +33,20 @@ def _close(a: Tensor, b: Tensor) -> bool:
 
 
 def _telling(failures: list[Failure]) -> list[Failure]:
-    """The failures with something to see: finite and not zero everywhere."""
-    return [f for f in failures if bool(f.expected.isfinite().all()) and bool(f.expected.any())]
+    """The finite failures, or none of them if one has an answer of zeros only.
+
+    A wrong result where zeros are right is no multiple of the answer.
+    """
+    finite = [f for f in failures if bool(f.expected.isfinite().all())]
+    return finite if all(bool(f.expected.any()) for f in finite) else []
 
 
 def not_a_number(failures: list[Failure]) -> str | None:
-    """NaN or infinity where the answer is finite."""
+    """NaN or infinity where the answer is finite, be it in some of the failing runs only."""
     bad = [f for f in failures if bool((~f.got.isfinite() & f.expected.isfinite()).any())]
-    if not bad or len(bad) < len(failures):
+    if not bad:
         return None
+    part = "" if len(bad) == len(failures) else f"in {len(bad)} of {len(failures)} failing runs "
     floats = {
         name: value
         for name, value in bad[0].inputs.items()
@@ -49,16 +55,20 @@ def not_a_number(failures: list[Failure]) -> str | None:
     for name, value in floats.items():
         if bool(value.isnan().any()) or bool((value.abs() > 1e20).any()):
             return (
-                f"nan or inf from a masked entry of `{name}` reaches your result. Multiplying by a "
+                f"{part}a nan or inf in `{name}` reaches your result. Multiplying by a "
                 "mask does not remove it (0 · nan is nan): replace masked entries first, with "
                 "torch.where or masked_fill"
             )
         if bool((value.abs() > 80).any()):
             return (
-                f"your result overflows on the large entries of `{name}`: exp of them is inf, and "
-                "the log of 0 is -inf. Subtract the largest first, or use log_softmax or logsumexp"
+                f"{part}your result overflows on the large entries of `{name}`: exp of them is "
+                "inf, and the log of 0 is -inf. Subtract the largest first, or use log_softmax or "
+                "logsumexp"
             )
-    return f"`{bad[0].name}` holds nan or inf: look for 0/0, log(0) or the std of a single value"
+    return (
+        f"{part}`{bad[0].name}` holds nan or inf: look for 0/0, log(0), or the standard deviation "
+        "of a single value"
+    )
 
 
 def opposite_sign(failures: list[Failure]) -> str | None:
@@ -98,18 +108,29 @@ def constant_factor(failures: list[Failure]) -> str | None:
         if not bool(ratio.isfinite()) or not _close(f.got, ratio * f.expected):
             return None
         ratios.append((float(ratio), f))
-    if len(ratios) < 2 or any(abs(r) < 1e-9 for r, _ in ratios):
+    if len({id(f.inputs) for _, f in ratios}) < 2 or any(abs(r) < 1e-9 for r, _ in ratios):
         return None
-    first = ratios[0][0]
-    if all(abs(r - first) < 1e-3 * abs(first) for r, _ in ratios):
-        return f"`{telling[0].name}` is {first:.4g} times the right answer in every failing case"
-    for label in _sizes(ratios[0][1].inputs):
-        sizes = [(r, _sizes(f.inputs).get(label, 0)) for r, f in ratios]
-        if all(s and abs(r - s) < 1e-3 * s for r, s in sizes):
-            return f"`{telling[0].name}` is the right answer times {label}"
-        if all(s and abs(r - 1 / s) < 1e-3 / s for r, s in sizes):
-            return f"`{telling[0].name}` is the right answer divided by {label}"
+    name = telling[0].name
+    if _all_near([(ratio, ratios[0][0]) for ratio, _ in ratios]):
+        return f"`{name}` is {ratios[0][0]:.4g} times the right answer in every failing case"
+    sizes = [_sizes(f.inputs) for _, f in ratios]
+    labels = [label for label in sizes[0] if all(s.get(label) for s in sizes)]
+    for label in labels:
+        if _all_near([(r, s[label]) for (r, _), s in zip(ratios, sizes, strict=True)]):
+            return f"`{name}` is the right answer times {label}"
+        if _all_near([(r, 1 / s[label]) for (r, _), s in zip(ratios, sizes, strict=True)]):
+            return f"`{name}` is the right answer divided by {label}"
+    for one, other in permutations(labels, 2):
+        if _all_near([(r, s[one] / s[other]) for (r, _), s in zip(ratios, sizes, strict=True)]):
+            return (
+                f"`{name}` is the right answer times {one} over {other}: was the mean taken over "
+                "the wrong axis?"
+            )
     return None
+
+
+def _all_near(pairs: list[tuple[float, float]]) -> bool:
+    return all(abs(found - wanted) <= 1e-3 * abs(wanted) for found, wanted in pairs)
 
 
 def constant_offset(failures: list[Failure]) -> str | None:
@@ -154,7 +175,7 @@ def wrong_under_the_mask(failures: list[Failure]) -> str | None:
         mask = f.inputs.get("mask")
         if not isinstance(mask, Tensor) or mask.shape != f.got.shape:
             return None
-        if not _close(f.got[mask], f.expected[mask]):
+        if not _close(f.got[mask], f.expected[mask]) or not bool(f.got.isfinite().all()):
             return None
         found = True
     if not found:
@@ -164,9 +185,22 @@ def wrong_under_the_mask(failures: list[Failure]) -> str | None:
     )
 
 
+def right_in_the_first_row(failures: list[Failure]) -> str | None:
+    """Right for row 0 of every batch."""
+    batches = [f for f in failures if f.expected.dim() and f.expected.shape[0] > 1]
+    if len(batches) < len(failures) or len(batches) < 3:
+        return None
+    if all(_close(f.got[0], f.expected[0]) for f in batches):
+        return (
+            f"`{batches[0].name}` is right in the first row and wrong in later ones: something is "
+            "carried over from one row to the next, or row 0 is used for all"
+        )
+    return None
+
+
 def always_zero(failures: list[Failure]) -> str | None:
     """Nothing but zeros."""
-    if _telling(failures) and all(not bool(f.got.any()) for f in failures):
+    if len(failures) > 2 and all(not bool(f.got.any()) for f in failures):
         return f"`{failures[0].name}` is zero in every failing case: is the result ever written?"
     return None
 
@@ -188,11 +222,11 @@ def nearly_right(failures: list[Failure]) -> str | None:
 
 
 SYMPTOMS: tuple[Symptom, ...] = (
-    not_a_number,
     always_zero,
     opposite_sign,
     inverted,
     wrong_under_the_mask,
+    right_in_the_first_row,
     constant_factor,
     nearly_right,
     constant_offset,
@@ -204,13 +238,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
 def read_symptoms(failures: list[Failure]) -> str | None:
     """The first symptom that all these failures show."""
     usable = [f for f in failures if f.expected.shape == f.got.shape and f.expected.numel()]
-    if not usable:
-        return None
-    for symptom in SYMPTOMS:
-        sentence = symptom(usable)
-        if sentence:
-            return sentence
-    return None
+    sentences = (symptom(usable) for symptom in SYMPTOMS) if usable else iter(())
+    return next((sentence for sentence in sentences if sentence), None)
 
 
 Shape = tuple[int, ...]

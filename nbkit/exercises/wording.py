@@ -34,7 +34,7 @@ def numbers(value: Any) -> str:
             return "nan"
         if math.isinf(value):
             return "inf" if value > 0 else "-inf"
-        short = f"{value:.6g}"
+        short = f"{value + 0.0:.6g}"  # + 0.0 turns -0.0 into 0.0
         return short if any(c in short for c in ".en") else short + ".0"
     return repr(value)
 

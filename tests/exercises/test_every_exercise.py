@@ -30,6 +30,13 @@ each_exercise = pytest.mark.parametrize("exercise", [of_exercise(e) for e in EXE
 
 
 @each_exercise
+def test_reference_passes(exercise: Exercise) -> None:
+    for seed in (2, 3):
+        assert not reference_faults(bench_for(exercise.id, seed))
+
+
+@each_exercise
+@pytest.mark.slow
 def test_reference_passes_on_many_seeds(exercise: Exercise) -> None:
     for seed in SEEDS:
         assert not reference_faults(bench_for(exercise.id, seed))
@@ -37,7 +44,7 @@ def test_reference_passes_on_many_seeds(exercise: Exercise) -> None:
 
 @each_exercise
 def test_stub_is_met_with_not_implemented(exercise: Exercise) -> None:
-    assert not stub_faults(bench_for(exercise.id, 1))
+    assert not stub_faults(bench_for(exercise.id, 2))
 
 
 @each_exercise
@@ -115,7 +122,7 @@ SPOILS: dict[str, Callable[[Tensor], Any]] = {
 def test_spoilt_values_fail(exercise: Exercise, spoil: str) -> None:
     result = verdict_on(bench_for(exercise.id, 2), spoilt(exercise, SPOILS[spoil]))
     assert not result.passed
-    assert "differs" in result.message
+    assert ", got:      " in result.message
 
 
 @pytest.mark.parametrize("exercise", WITH_TENSORS)

@@ -37,7 +37,7 @@ def cases(draw: Draw) -> Case:
         draw.integers(0, 3, draw.integer(0, 2 + 2 * draw.size)).tolist()
         for _ in range(draw.dimension())
     ]
-    return Case(f"{len(rows)} rows, n = {n}", {"rows": rows, "n": n})
+    return Case(f"texts: {len(rows)}, n = {n}", {"rows": rows, "n": n})
 
 
 def edges() -> tuple[Case, ...]:
@@ -109,6 +109,14 @@ def _repetition(rows: Rows, n: int) -> float:
     return 1.0 - distinct_n(rows, n)
 
 
+def _one_for_none(rows: Rows, n: int) -> float:
+    return distinct_n(rows, n) if any(len(row) >= n for row in rows) else 1.0
+
+
+def _count(rows: Rows, n: int) -> float:
+    return len({gram for row in rows for gram in _grams(row, n)})
+
+
 def _stride(rows: Rows, n: int) -> float:
     grams = [tuple(row[i : i + n]) for row in rows for i in range(0, len(row) - n + 1, n)]
     return len(set(grams)) / len(grams) if grams else 0.0
@@ -168,11 +176,21 @@ DISTINCT = Exercise(
             _ragged_ends,
             "the ends of the rows give pieces shorter than n: stop at len(row) - n",
         ),
-        Mutant("single tokens", _single_tokens, "n has no effect: single tokens are counted"),
+        Mutant("single tokens", _single_tokens, "`n` has no effect: single tokens are counted"),
         Mutant(
             "division by zero",
             _division_by_zero,
             "a batch without any n-gram ends in a division by zero: return 0.0 there",
+        ),
+        Mutant(
+            "1 for a batch without n-grams",
+            _one_for_none,
+            "a batch without any n-gram gets 1, as if it were perfectly diverse: it gets 0",
+        ),
+        Mutant(
+            "a count instead of a share",
+            _count,
+            "this is the number of different n-grams: divide it by the number of all of them",
         ),
         Mutant(
             "repetition instead",

@@ -124,6 +124,16 @@ def _columns(first_logits: Tensor, second_logits: Tensor, rewards: Tensor) -> Gr
     return first_gradient, weights - second * weights.sum(dim=0)
 
 
+def _first_along_the_columns(
+    first_logits: Tensor, second_logits: Tensor, rewards: Tensor
+) -> Gradients:
+    first = first_logits.detach().clone().requires_grad_()
+    second = second_logits.detach().clone().requires_grad_()
+    joint = torch.softmax(first, dim=0) * torch.softmax(second, dim=1)
+    gradients = torch.autograd.grad((joint * rewards).sum(), (first, second))
+    return gradients[0], gradients[1]
+
+
 def _rewards_transposed(first_logits: Tensor, second_logits: Tensor, rewards: Tensor) -> Gradients:
     return exact_gradient(first_logits, second_logits, rewards.T)
 
@@ -182,7 +192,7 @@ EXACT = Exercise(
         Mutant(
             "one softmax over the whole table",
             _independent_steps,
-            "second_logits is normalised as one table; each row is a distribution of its own "
+            "`second_logits` is normalised as one table; each row is a distribution of its own "
             "(dim=1), given the first token",
         ),
         Mutant(
@@ -192,10 +202,16 @@ EXACT = Exercise(
             "second token after a, so normalise along dim=1",
         ),
         Mutant(
+            "first token along the columns",
+            _first_along_the_columns,
+            "`p(a)` multiplies the columns of p(b | a): a tensor (V,) is spread along the last "
+            "axis. Row a belongs to p(a), so give it the shape (V, 1) with [:, None]",
+        ),
+        Mutant(
             "rewards transposed",
             _rewards_transposed,
-            "rewards is read as [second, first]; rewards[a, b] belongs to first token a and second "
-            "token b",
+            "`rewards` is read as [second, first]; rewards[a, b] belongs to first token a and "
+            "second token b",
         ),
         Mutant(
             "score without its mean",

@@ -112,6 +112,27 @@ def _paid_by_count(
     return rewards
 
 
+def _paid_to_every_row(
+    scores: Tensor, logprobs: Tensor, ref_logprobs: Tensor, mask: Tensor, beta: float
+) -> Tensor:
+    rewards = -_penalty(logprobs, ref_logprobs, mask, beta)
+    rewards[:, mask.sum(dim=1) - 1] += scores
+    return rewards
+
+
+def _score_missing(
+    scores: Tensor, logprobs: Tensor, ref_logprobs: Tensor, mask: Tensor, beta: float
+) -> Tensor:
+    return -_penalty(logprobs, ref_logprobs, mask, beta)
+
+
+def _score_replaces_penalty(
+    scores: Tensor, logprobs: Tensor, ref_logprobs: Tensor, mask: Tensor, beta: float
+) -> Tensor:
+    penalty = _penalty(logprobs, ref_logprobs, mask, beta)
+    return torch.where(_last_token(mask), scores[:, None], -penalty)
+
+
 def _paid_everywhere(
     scores: Tensor, logprobs: Tensor, ref_logprobs: Tensor, mask: Tensor, beta: float
 ) -> Tensor:
@@ -206,8 +227,25 @@ KL = Exercise(
         Mutant(
             "score at the number of tokens",
             _paid_by_count,
-            "mask.sum() - 1 is the last counted place only if the mask has no hole; and for an "
+            "`mask.sum() - 1` is the last counted place only if the mask has no hole; and for an "
             "empty row it is -1, the last column. Look for the last True",
+        ),
+        Mutant(
+            "score for every row",
+            _paid_to_every_row,
+            "`rewards[:, last]` writes into all rows at all those columns: a text then gets the "
+            "scores of others. Pair rows with columns, rewards[torch.arange(B), last], or use a "
+            "bool mask",
+        ),
+        Mutant(
+            "score missing",
+            _score_missing,
+            "the scores never enter: add each to the penalty at its row's last counted token",
+        ),
+        Mutant(
+            "score instead of the penalty",
+            _score_replaces_penalty,
+            "the score overwrites the penalty of the last token: add the two",
         ),
         Mutant(
             "score at every token",
@@ -246,7 +284,7 @@ KL = Exercise(
         Mutant(
             "score times beta",
             _score_times_beta,
-            "beta multiplies the score as well: it is the price of the log-ratio only",
+            "`beta` multiplies the score as well: it is the price of the log-ratio only",
         ),
         Mutant(
             "absolute value",

@@ -59,6 +59,7 @@ def edges() -> tuple[Case, ...]:
         case("a row followed by hand", four, [3, 1, 2, 3], 1.0),
         case("huge logits", [[1e4, -1e4, 0.0], [-1e4, 1e4, 0.0], [0.0, 0.0, 0.0]], [0, 1, 2], 0.5),
         case("huge logits of one sign", [[-2e4, -2e4, -2e4], [0.0, 1.0, 2.0]], [0, 1], 2.0),
+        case("the same logits at every place", [[2.0, 1.0, 0.0]] * 3, [1, 0, 2], 0.5),
         case("a banned token", [[0.0, 1.0, -math.inf], [0.0, 0.0, 0.0]], [0, 1], 2.0),
     )
 
@@ -88,6 +89,11 @@ def _multiplied(logits: Tensor, ids: Tensor, temperature: float) -> Tensor:
 def _log_of_softmax(logits: Tensor, ids: Tensor, temperature: float) -> Tensor:
     probabilities = torch.softmax(logits[:, :-1] / temperature, dim=-1)
     return probabilities.log().gather(-1, ids[:, 1:, None]).squeeze(-1)
+
+
+def _epsilon(logits: Tensor, ids: Tensor, temperature: float) -> Tensor:
+    probabilities = torch.softmax(logits[:, :-1] / temperature, dim=-1)
+    return (probabilities.gather(-1, ids[:, 1:, None]).squeeze(-1) + 1e-8).log()
 
 
 def _exp_and_sum(logits: Tensor, ids: Tensor, temperature: float) -> Tensor:
@@ -145,8 +151,8 @@ LOGPROBS = Exercise(
         Mutant(
             "tokens not shifted",
             _tokens_not_shifted,
-            "logits[:, t] is asked about ids[:, t], the token that the model has just read, and "
-            "BOS is scored as if it had been chosen: take ids[:, 1:]",
+            "`logits[:, t]` is asked about `ids[:, t]`, the token that the model has just read, "
+            "and BOS is scored as if it had been chosen: take ids[:, 1:]",
         ),
         Mutant(
             "temperature missing",
@@ -171,6 +177,12 @@ LOGPROBS = Exercise(
             _log_of_softmax,
             "the log of a softmax is -inf where the probability is too small for a float: use "
             "log_softmax, or subtract logsumexp",
+        ),
+        Mutant(
+            "epsilon in the logarithm",
+            _epsilon,
+            "an epsilon inside the logarithm hides every probability below it: what is rarer than "
+            "that all looks the same and gets no gradient. Use log_softmax, which needs none",
         ),
         Mutant(
             "exp and sum",

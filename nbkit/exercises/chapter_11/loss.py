@@ -153,7 +153,7 @@ LOSS = Exercise(
         Mutant(
             "mean over all places",
             _plain_mean,
-            "mean() divides by all B · T places, masked ones included: sum over a row's tokens, "
+            "`mean()` divides by all B · T places, masked ones included: sum over a row's tokens, "
             "then take the mean over the rows",
         ),
         Mutant(

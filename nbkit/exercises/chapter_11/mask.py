@@ -66,6 +66,11 @@ def _one_too_many(ids: Tensor, eos_id: int) -> tuple[Tensor, Tensor]:
     return longer, truncated
 
 
+def _second_eos(ids: Tensor, eos_id: int) -> tuple[Tensor, Tensor]:
+    is_eos = ids == eos_id
+    return is_eos.cumsum(dim=1) <= 1, ~is_eos.any(dim=1)
+
+
 def _by_id(ids: Tensor, eos_id: int) -> tuple[Tensor, Tensor]:
     return ids != eos_id, ~(ids == eos_id).any(dim=1)
 
@@ -129,6 +134,12 @@ MASK = Exercise(
             _one_too_many,
             "your mask is shifted by one: it also counts the token after the end of sequence, "
             "which nobody chose",
+        ),
+        Mutant(
+            "up to the second EOS",
+            _second_eos,
+            "`cumsum <= 1` stays true behind the first end until a second one comes: it works only "
+            "where the padding is EOS. Count the ends strictly before each place",
         ),
         Mutant(
             "masked by token id",

@@ -182,7 +182,7 @@ RETURNS = Exercise(
             "dividing by gamma**t is right on paper, but the powers underflow to 0 on a long row "
             "or for gamma 0, and 0/0 is nan: walk backwards instead",
         ),
-        Mutant("no discount", _no_discount, "gamma has no effect on the result: it is as if 1"),
+        Mutant("no discount", _no_discount, "`gamma` has no effect on the result: it is as if 1"),
         Mutant(
             "own reward left out",
             _later_only,
@@ -218,7 +218,7 @@ RETURNS = Exercise(
         Mutant(
             "own reward discounted",
             _discounted_reward,
-            "gamma also multiplies the step's own reward: only what comes later is discounted",
+            "`gamma` also multiplies the step's own reward: only what comes later is discounted",
         ),
     ),
     not_tested="speed (a loop over T is fine here), and a value function after a truncated row.",
