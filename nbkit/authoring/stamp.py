@@ -6,6 +6,7 @@ from pathlib import Path
 from platform import python_version
 from typing import Any
 
+from nbkit.authoring.clean import large_figures
 from nbkit.authoring.errors import UserError
 from nbkit.authoring.imports import ImportGraph, file_digest
 from nbkit.authoring.page import KERNEL, Content, Page, content_of_notebook, digest, header_of
@@ -164,6 +165,9 @@ def _check_pair(page: Page) -> list[Finding]:
         found.append(Finding(page.name, "stale: its prose changed", rerun))
     if outputs_digest(notebook) != stamp["outputs"]:
         found.append(Finding(page.notebook_name, "its outputs were edited after execution", rerun))
+    for number, size in large_figures(notebook):
+        problem = f"a figure of code cell {number} has {size // 1000} kB; the most is 150 kB"
+        found.append(Finding(page.notebook_name, problem, "draw it with fewer points or dots"))
     return found
 
 
