@@ -12,7 +12,7 @@ CODE_DIRECTIVES = {
     "embed", "include",
 }  # fmt: skip
 PROSE_KEYS = re.compile(r"^(?:title|short_title|subtitle|description):\s*(.*)$")
-ROLE = re.compile(r"\{([\w:-]+)\}(`+)(.+?)\2")
+ROLE = re.compile(r"(?<!`)\{([\w:-]+)\}(`+)(.+?)\2")
 CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)[^)]*\)")
 MATH = re.compile(r"\$\$.*?\$\$|(?<!\\)\$[^$]+\$")

@@ -50,7 +50,7 @@ class Progress:
         """Note that a cell begins."""
         self.now, self.began = cell_index, time.monotonic()
 
-    def finish(self, cell: Any, cell_index: int) -> None:
+    def finish(self, cell: Any, cell_index: int, execute_reply: Any) -> None:
         """Note that a cell has ended."""
         if cell_index in self.numbers:
             self.seconds[cell_index] = time.monotonic() - self.began
@@ -98,7 +98,7 @@ def run(
         coalesce_streams=True,
         resources={"metadata": {"path": folder}},
         on_cell_start=progress.start,
-        on_cell_complete=progress.finish,
+        on_cell_executed=progress.finish,  # on_cell_complete comes when the cell is only sent
     )
     error: dict[str, Any] | None = None
     try:

@@ -105,6 +105,7 @@ def test_each_fault_is_found_with_file_and_line(prose: Book, text: str, message:
         "CleanRL's `cleanrl/ppo.py` and `docs/rl.md` are other people's.",
         "Run `make test CHAPTER=12`, `make book`, `nbkit exercises split --check`.",
         "As in {cite}`sutton1999` and [@sutton1999, p. 3].",
+        "Cite by `{cite:p}`, with keys of `book/references.bib`.",
         "See [there](references.bib) and [elsewhere](https://x.example/y#z), [here](#here).",
         "Proximal Policy Optimization is a name; so is `color`; the tokenizer stays.",
         "$color = optimizer$ and\n\n$$\ncolor\n$$\n",
