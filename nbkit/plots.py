@@ -13,6 +13,7 @@ from typing import Any
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -20,8 +21,8 @@ from matplotlib.figure import Figure
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999")
 MAX_BYTES = 150_000
 
-STYLE: dict[str, Any] = {
-    "axes.prop_cycle": mpl.cycler(color=COLOURS),
+STYLE: Any = {
+    "axes.prop_cycle": cycler(color=COLOURS),
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
