@@ -14,7 +14,7 @@ from nbkit.authoring.repository import chapter_number
 
 # How a text page's header begins. Jupytext's own `formats` is not among it: it would overwrite the
 # executed notebook whenever the text is saved in JupyterLab.
-HEADER = {
+HEADER: dict[str, dict[str, Any]] = {
     "jupytext": {"text_representation": {"extension": ".md", "format_name": "myst"}},
     "kernelspec": dict(KERNEL),
 }
@@ -137,10 +137,16 @@ def check_page(page: Page) -> list[Finding]:
 
 def _check_pair(page: Page) -> list[Finding]:
     page.content()
-    if header_of(page.text.read_text(encoding="utf-8"))["jupytext"] != HEADER["jupytext"]:
-        wanted = "`text_representation: {extension: .md, format_name: myst}` and nothing else"
-        problem = f"its header's `jupytext` key must hold {wanted}"
-        return [Finding(page.name, problem, "`nbkit execute` does the pairing")]
+    jupytext = header_of(page.text.read_text(encoding="utf-8"))["jupytext"] or {}
+    wanted = HEADER["jupytext"]["text_representation"]
+    if not wanted.items() <= jupytext.get("text_representation", {}).items():
+        problem = (
+            "its header does not say `text_representation: {extension: .md, format_name: myst}`"
+        )
+        return [Finding(page.name, problem, "write it under `jupytext`")]
+    if "formats" in jupytext:
+        problem = "its header pairs it by Jupytext's `formats` too"
+        return [Finding(page.name, problem, "remove that line; `nbkit execute` does the pairing")]
     rerun = f"run `nbkit execute {page.name}`"
     notebook = page.stored()
     if notebook is None:

@@ -199,4 +199,7 @@ def test_jupytexts_own_pairing_is_refused(executed: Book):
     text = executed.read(CHAPTER)
     executed.write(CHAPTER, text.replace("jupytext:\n", "jupytext:\n  formats: md:myst,ipynb\n"))
     output = executed.nbkit("stamp", "--check", status=1)
-    assert "its header's `jupytext` key must hold" in output
+    assert f"{CHAPTER}: its header pairs it by Jupytext's `formats` too; remove that line" in output
+    executed.write(CHAPTER, text.replace("    extension: .md\n", ""))
+    output = executed.nbkit("stamp", "--check", status=1)
+    assert f"{CHAPTER}: its header lacks `text_representation" in output
