@@ -20,6 +20,7 @@ HEADER: dict[str, dict[str, Any]] = {
 }
 VERSIONED = ("torch", "transformers", "numpy")
 CHECK_MODULE = "nbkit.exercises.check"
+CHAPTER_PREFIX = "nbkit.exercises.chapter_"
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def make_stamp(
         seconds: how long the cells took together.
     """
     graph = ImportGraph(page.root)
-    modules = _modules(page, content, graph) | set(trace["modules"])
+    modules = _all_modules(page, content, graph, trace)
     return {
         "text": content.text_digest,
         "code": content.code_digest,
@@ -64,7 +65,7 @@ def make_stamp(
 def source_files(page: Page, content: Content, trace: dict[str, Any]) -> list[Path]:
     """The files that a page's outputs were made from: modules of the package and files read."""
     graph = ImportGraph(page.root)
-    modules = _modules(page, content, graph) | set(trace["modules"])
+    modules = _all_modules(page, content, graph, trace)
     files = [path for name in sorted(modules) if (path := graph.file_of(name))]
     return files + [page.root / name for name in trace["reads"]]
 
@@ -140,9 +141,7 @@ def _check_pair(page: Page) -> list[Finding]:
     jupytext = header_of(page.text.read_text(encoding="utf-8"))["jupytext"] or {}
     wanted = HEADER["jupytext"]["text_representation"]
     if not wanted.items() <= jupytext.get("text_representation", {}).items():
-        problem = (
-            "its header does not say `text_representation: {extension: .md, format_name: myst}`"
-        )
+        problem = "its header lacks `text_representation: {extension: .md, format_name: myst}`"
         return [Finding(page.name, problem, "write it under `jupytext`")]
     if "formats" in jupytext:
         problem = "its header pairs it by Jupytext's `formats` too"
@@ -196,8 +195,19 @@ def _modules(page: Page, content: Content, graph: ImportGraph) -> set[str]:
     number = chapter_number(page.text)
     if CHECK_MODULE in found and number is not None:
         # A check is found by its id, not by an import.
-        found |= graph.closure([], also=[f"nbkit.exercises.chapter_{number:02d}"])
+        found |= graph.closure([], also=[f"{CHAPTER_PREFIX}{number:02d}"])
     return found
+
+
+def _all_modules(
+    page: Page, content: Content, graph: ImportGraph, trace: dict[str, Any]
+) -> set[str]:
+    """What the code imports by its text, and what its kernel had imported in other ways.
+
+    The registry of exercises loads those of every chapter; only the page's own count.
+    """
+    loaded = {name for name in trace["modules"] if not name.startswith(CHAPTER_PREFIX)}
+    return _modules(page, content, graph) | loaded
 
 
 def _read_digests(page: Page, content: Content, traced: list[str]) -> dict[str, str]:

@@ -203,3 +203,19 @@ def test_jupytexts_own_pairing_is_refused(executed: Book):
     executed.write(CHAPTER, text.replace("    extension: .md\n", ""))
     output = executed.nbkit("stamp", "--check", status=1)
     assert f"{CHAPTER}: its header lacks `text_representation" in output
+
+
+def test_of_the_exercises_only_those_of_the_pages_own_chapter_count(book: Book):
+    registry = "from importlib import import_module\n\n\ndef check(name):\n"
+    registry += "    for n in (3, 4):\n        import_module(f'nbkit.exercises.chapter_0{n}')\n"
+    book.write("nbkit/exercises/__init__.py", "")
+    book.write("nbkit/exercises/check.py", registry)
+    book.write("nbkit/exercises/chapter_03.py", "from nbkit import unused\n")
+    book.write("nbkit/exercises/chapter_04.py", "")
+    page = "solutions/03_x.md"
+    book.page(page, code("from nbkit.exercises.check import check\n\ncheck('x')"))
+    book.nbkit("execute", page)
+    book.write("nbkit/exercises/chapter_04.py", "CHANGED = True\n")
+    assert page not in book.nbkit("stamp")
+    book.write("nbkit/exercises/chapter_03.py", "from nbkit import unused  # changed\n")
+    assert f"{page}: stale: nbkit.exercises.chapter_03 changed" in book.nbkit("stamp")
