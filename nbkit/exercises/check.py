@@ -149,7 +149,7 @@ def _failed(
         hint = error_hint(seen.error)
         blocks += [Block(f"It happened at {where}")] if where else []
         blocks += [Block(_sentence(hint))] if hint else []
-    blocks += [Block(_sentence(text)) for text in mistakes]
+    blocks += [Block(_sentence(text), is_strong=True) for text in mistakes]
     if problem.kind != "error" and (problem.kind != "value" or not mistakes):
         blocks.append(Block(_sentence(problem.sentence)))
     if problem.kind == "value" and not mistakes:

@@ -11,10 +11,11 @@ SIGNS = {"passed": "✔", "failed": "✘", "open": "○"}
 
 @dataclass(frozen=True)
 class Block:
-    """A part of a verdict: a sentence, or lines of code-like text."""
+    """A part of a verdict: a sentence, perhaps the one that matters most, or code-like lines."""
 
     text: str
     is_code: bool = False
+    is_strong: bool = False
 
 
 @dataclass
@@ -75,7 +76,8 @@ def as_html(state: str, headline: str, blocks: list[Block]) -> str:
             )
             parts.append(f'<pre style="{style}">{html.escape(block.text)}</pre>')
         else:
-            parts.append(f'<div style="margin:.25em 0">{_prose(block.text)}</div>')
+            weight = ";font-weight:600" if block.is_strong else ""
+            parts.append(f'<div style="margin:.25em 0{weight}">{_prose(block.text)}</div>')
     return "".join(parts) + "</div>"
 
 

@@ -148,7 +148,7 @@ DISTINCT = Exercise(
             "divided by tokens",
             _over_tokens,
             "the divisor is the number of tokens; it must be the number of n-grams, "
-            "len(row) - n + 1 for each row",
+            "`len(row) - n + 1` for each row",
         ),
         Mutant(
             "mean over rows",
@@ -159,7 +159,7 @@ DISTINCT = Exercise(
         Mutant(
             "last n-gram missing",
             _last_missing,
-            "the last n-gram of each row is missing: there are len(row) - n + 1 of them",
+            "the last n-gram of each row is missing: there are `len(row) - n + 1` of them",
         ),
         Mutant(
             "order ignored",
@@ -174,7 +174,7 @@ DISTINCT = Exercise(
         Mutant(
             "ragged ends counted",
             _ragged_ends,
-            "the ends of the rows give pieces shorter than n: stop at len(row) - n",
+            "the ends of the rows give pieces shorter than n: stop at `len(row) - n`",
         ),
         Mutant("single tokens", _single_tokens, "`n` has no effect: single tokens are counted"),
         Mutant(

@@ -186,20 +186,20 @@ EXACT = Exercise(
         Mutant(
             "second step not weighted by the first",
             _second_not_weighted,
-            "the gradient of second_logits[a] is not multiplied by p(a): the row is used only "
+            "the gradient of `second_logits[a]` is not multiplied by p(a): the row is used only "
             "when the first token is a",
         ),
         Mutant(
             "one softmax over the whole table",
             _independent_steps,
             "`second_logits` is normalised as one table; each row is a distribution of its own "
-            "(dim=1), given the first token",
+            "(`dim=1`), given the first token",
         ),
         Mutant(
             "softmax down the columns",
             _columns,
             "the softmax of second_logits runs down the columns: row a holds the logits of the "
-            "second token after a, so normalise along dim=1",
+            "second token after a, so normalise along `dim=1`",
         ),
         Mutant(
             "first token along the columns",

@@ -234,7 +234,7 @@ KL = Exercise(
             "score for every row",
             _paid_to_every_row,
             "`rewards[:, last]` writes into all rows at all those columns: a text then gets the "
-            "scores of others. Pair rows with columns, rewards[torch.arange(B), last], or use a "
+            "scores of others. Pair rows with columns, `rewards[torch.arange(B), last]`, or use a "
             "bool mask",
         ),
         Mutant(
@@ -274,7 +274,8 @@ KL = Exercise(
         Mutant(
             "product with the mask",
             _product_with_the_mask,
-            "multiplying by the mask does not remove nan (0 · nan is nan): choose with torch.where",
+            "multiplying by the mask does not remove nan (0 · nan is nan): choose with "
+            "`torch.where`",
         ),
         Mutant(
             "penalty under the mask",

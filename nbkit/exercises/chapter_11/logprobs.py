@@ -146,13 +146,13 @@ LOGPROBS = Exercise(
             "logits not shifted",
             _not_shifted,
             "each token is scored by the logits of its own position, which have already read it: "
-            "logits[:, t] predicts ids[:, t + 1], so drop the last logits, not the first",
+            "`logits[:, t]` predicts `ids[:, t + 1]`, so drop the last logits, not the first",
         ),
         Mutant(
             "tokens not shifted",
             _tokens_not_shifted,
             "`logits[:, t]` is asked about `ids[:, t]`, the token that the model has just read, "
-            "and BOS is scored as if it had been chosen: take ids[:, 1:]",
+            "and BOS is scored as if it had been chosen: take `ids[:, 1:]`",
         ),
         Mutant(
             "temperature missing",
@@ -176,19 +176,19 @@ LOGPROBS = Exercise(
             "log of softmax",
             _log_of_softmax,
             "the log of a softmax is -inf where the probability is too small for a float: use "
-            "log_softmax, or subtract logsumexp",
+            "`log_softmax`, or subtract `logsumexp`",
         ),
         Mutant(
             "epsilon in the logarithm",
             _epsilon,
             "an epsilon inside the logarithm hides every probability below it: what is rarer than "
-            "that all looks the same and gets no gradient. Use log_softmax, which needs none",
+            "that all looks the same and gets no gradient. Use `log_softmax`, which needs none",
         ),
         Mutant(
             "exp and sum",
             _exp_and_sum,
             "exp of a large logit is inf, and of very small ones 0 whose log is -inf: take the "
-            "largest out first, as logsumexp does",
+            "largest out first, as `logsumexp` does",
         ),
         Mutant(
             "probabilities",
@@ -198,7 +198,8 @@ LOGPROBS = Exercise(
         Mutant(
             "softmax over time",
             _over_time,
-            "the softmax runs over the positions (dim=1); it must run over the vocabulary, dim=-1",
+            "the softmax runs over the positions (`dim=1`); it must run over the vocabulary, "
+            "`dim=-1`",
         ),
         Mutant(
             "largest instead of chosen",
@@ -214,7 +215,7 @@ LOGPROBS = Exercise(
         Mutant(
             "not normalised",
             _logits_only,
-            "these are the chosen logits; logsumexp over the vocabulary must still be subtracted",
+            "these are the chosen logits; `logsumexp` over the vocabulary must still be subtracted",
         ),
     ),
     not_tested=(

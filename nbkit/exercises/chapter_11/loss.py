@@ -179,7 +179,7 @@ LOSS = Exercise(
             "product with the mask",
             _product_with_the_mask,
             "multiplying by the mask does not remove nan or inf (0 · nan is nan): replace what is "
-            "masked before it is multiplied, with torch.where or masked_fill",
+            "masked before it is multiplied, with `torch.where` or `masked_fill`",
         ),
         Mutant(
             "product of the sums",

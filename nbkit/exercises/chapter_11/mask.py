@@ -180,7 +180,7 @@ MASK = Exercise(
             "counted over the whole batch",
             _whole_batch,
             "your cumulative sum runs through the whole batch: an end in one row also ends all "
-            "the rows below it. Count along dim=1",
+            "the rows below it. Count along `dim=1`",
         ),
     ),
     not_tested=(

@@ -153,14 +153,14 @@ FAULTS = (
     Mutant(
         "a flat state, joined along dim 1",
         _flat_state_across,
-        "the state has one axis only, and torch.cat along dim=1 needs two: keep ids as (B, t) from "
-        "the start, torch.full((batch_size, 1), bos_id), and join token[:, None]",
+        "the state has one axis only, and `torch.cat` along `dim=1` needs two: keep ids as (B, t) "
+        "from the start, `torch.full((batch_size, 1), bos_id)`, and join `token[:, None]`",
     ),
     Mutant(
         "a flat state, joined along dim 0",
         _flat_state_along,
-        "joining along dim=0 stops the error but reads the whole batch as one long text: each row "
-        "is conditioned on the words of the others. Keep ids as (B, t) and join along dim=1",
+        "joining along `dim=0` stops the error but reads the whole batch as one long text: each "
+        "row is conditioned on the words of the others. Keep ids as (B, t) and join along `dim=1`",
     ),
     Mutant(
         "log-probabilities of the first row",
@@ -252,6 +252,6 @@ FAULTS = (
         "stacked along dim 0",
         _Loop(stack_dim=0),
         "log-probabilities stacked along dim 0 are (T, B), while tokens and rewards are (B, T): "
-        "an error if the two differ, and silently wrong if they are equal. Stack along dim=1",
+        "an error if the two differ, and silently wrong if they are equal. Stack along `dim=1`",
     ),
 )

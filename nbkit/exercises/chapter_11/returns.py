@@ -173,13 +173,13 @@ RETURNS = Exercise(
         Mutant(
             "discounted from the start",
             _from_the_start,
-            "the discount counts from the start of the episode, gamma**t; it must count from the "
+            "the discount counts from the start of the episode, `gamma**t`; it must count from the "
             "step itself, so the step's own reward has weight 1",
         ),
         Mutant(
             "divided by powers of gamma",
             _divided_by_powers,
-            "dividing by gamma**t is right on paper, but the powers underflow to 0 on a long row "
+            "dividing by `gamma**t` is right on paper, but the powers underflow to 0 on a long row "
             "or for gamma 0, and 0/0 is nan: walk backwards instead",
         ),
         Mutant("no discount", _no_discount, "`gamma` has no effect on the result: it is as if 1"),
@@ -208,7 +208,7 @@ RETURNS = Exercise(
             "product with the mask",
             _product_with_the_mask,
             "multiplying by the mask leaves nan where nan stands (0 · nan is nan), and then a "
-            "masked step still costs a discount: choose with torch.where",
+            "masked step still costs a discount: choose with `torch.where`",
         ),
         Mutant(
             "masked steps not cleared",
