@@ -162,7 +162,7 @@ def outputs(fixture_site: Path) -> str:
         'aria-label="Equation 1">(1)</a>',
         '<span class="box-number">Exercise 1</span> <span class="box-name">Returns</span>',
         '<span class="box-number">Theorem 1</span>',
-        'Solution to <a class="reference" href="#ex-returns" data-preview>Exercise',
+        "<summary>Solution to Exercise\xa01</summary>",
         '<span class="caption-number">Figure\xa01:</span>',
         '<li id="reference-suttonbarto2018">',
         '<li id="footnote-note" value="1">',

@@ -11,7 +11,12 @@ from renderer.assembly import assemble, environment, source_links
 from renderer.content import Book, Entry, Page, load_book, url_of_slug
 from renderer.errors import BuildError
 from renderer.main import render_site
-from renderer.navigation import build_navigation, chapter_number, numbering_fault
+from renderer.navigation import (
+    build_navigation,
+    chapter_number,
+    numbering_fault,
+    title_fault,
+)
 from renderer.page_renderer import PageRenderer
 from renderer.previews import preview_templates
 from renderer.search import page_sections
@@ -99,6 +104,12 @@ def test_numbering_of_equations_must_be_that_of_the_chapter() -> None:
     assert "enumerator: 11.%s" in numbering_fault(make_page(frontmatter=wrong))
     assert "(found: None)" in numbering_fault(make_page())
     assert numbering_fault(make_page(location="book/a.md")) == ""
+
+
+def test_title_taken_from_the_middle_of_the_text_is_refused() -> None:
+    guessed = {"title": "Loss", "content_includes_title": True}
+    assert "the page has no title" in title_fault(make_page(frontmatter=guessed))
+    assert title_fault(make_page()) == ""
 
 
 @pytest.mark.parametrize(

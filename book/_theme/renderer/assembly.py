@@ -10,7 +10,7 @@ from markupsafe import Markup
 from renderer.content import Book, Node, Page
 from renderer.navigation import Navigation
 from renderer.nodes import class_names
-from renderer.page_renderer import PageRenderer
+from renderer.page_renderer import Heading, PageRenderer
 from renderer.previews import preview_templates
 from renderer.references import reference_list
 
@@ -39,6 +39,9 @@ def assemble(
     references = ""
     if page.citations and not renderer.has_bibliography:
         references = reference_list(page.citations)
+    headings = [*renderer.headings]
+    if references:
+        headings.append(Heading(2, "references", "References"))
     previous, following = navigation.previous_and_next(page)
     html = templates.get_template("page.html.j2").render(
         book=book,
@@ -51,7 +54,7 @@ def assemble(
         version=version,
         run_card=Markup(run_card),
         body=Markup(body),
-        headings=[(h.depth, h.identifier, Markup(h.html)) for h in renderer.headings],
+        headings=[(h.depth, h.identifier, Markup(h.html)) for h in headings],
         footnotes=[
             (identifier, number, Markup(text))
             for identifier, (number, text) in renderer.footnotes.items()

@@ -1,6 +1,5 @@
 """Blocks of prose: paragraphs, headings, lists, tables, figures, formulas, code."""
 
-import re
 from html import escape
 
 from renderer.content import Node
@@ -8,11 +7,10 @@ from renderer.errors import ContentError
 from renderer.highlighting import code_html
 from renderer.images import picture
 from renderer.inline import typeset
-from renderer.nodes import class_names, element, handles, opening
+from renderer.nodes import class_names, element, handles, opening, without_links
 from renderer.page_renderer import Heading, PageRenderer
 
 DEEPEST_HEADING_IN_CONTENTS = 3
-LINK_TAG = re.compile(r"</?a\b[^>]*>")
 
 
 @handles("root", "include", "legend")
@@ -39,7 +37,7 @@ def heading(node: Node, page: PageRenderer) -> str:
     if identifier is None:
         raise ContentError("a heading has no identifier to link to")
     if depth <= DEEPEST_HEADING_IN_CONTENTS and not page.inside("details"):
-        page.headings.append(Heading(depth, identifier, LINK_TAG.sub("", body)))
+        page.headings.append(Heading(depth, identifier, without_links(body)))
     anchor = element(
         "a", "#", class_="anchor", href=f"#{identifier}", aria_label="Link to this section"
     )

@@ -4,7 +4,7 @@ from html import escape
 
 from renderer.content import Node
 from renderer.errors import ContentError
-from renderer.nodes import class_names, element, handles, plain_text
+from renderer.nodes import class_names, element, handles, plain_text, without_links
 from renderer.page_renderer import PageRenderer
 
 RUN_CARD_CLASS = "run-card"
@@ -145,6 +145,6 @@ def _box(node: Node, page: PageRenderer, classes: str, title: str, body: list[No
     identity = page.identity(node, *classes.split())
     content = element("div", page.render_all(body), class_="box-body")
     if "dropdown" in class_names(node) and not page.is_preview:
-        return element("details", element("summary", title) + content, **identity)
+        return element("details", element("summary", without_links(title)) + content, **identity)
     head = element("p", title, class_="box-title") if title else ""
     return element("div", head + content, **identity)

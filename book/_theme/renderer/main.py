@@ -22,7 +22,7 @@ from renderer.assembly import assemble, environment
 from renderer.bundles import version, write_assets
 from renderer.content import Book, http_fetcher, load_book
 from renderer.errors import BuildError
-from renderer.navigation import Navigation, build_navigation, numbering_fault
+from renderer.navigation import Navigation, build_navigation, numbering_fault, title_fault
 from renderer.offline import outside_requests
 from renderer.search import search_index
 
@@ -50,7 +50,7 @@ def render_site(book: Book, folder: Path) -> int:
     for page in book.pages:
         html, errors = assemble(page, book, navigation, templates, version())
         faults += errors
-        faults += [fault for fault in [numbering_fault(page)] if fault]
+        faults += [fault for fault in (numbering_fault(page), title_fault(page)) if fault]
         faults += [f"{page.location}: loads {url} from outside" for url in outside_requests(html)]
         rendered[page.path] = html
     if faults:

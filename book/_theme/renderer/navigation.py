@@ -111,5 +111,16 @@ def numbering_fault(page: Page) -> str:
     )
 
 
+def title_fault(page: Page) -> str:
+    """What is wrong with a page's title; empty if nothing.
+
+    mystmd takes a heading from the middle of the text if neither the front matter (in a notebook:
+    that of its first cell) nor a heading at the top gives a title.
+    """
+    if not page.frontmatter.get("content_includes_title"):
+        return ""
+    return f"{page.location}: the page has no title: begin it with front matter or with `# Title`"
+
+
 def _is_below_a_page(entry: Entry, part: Part, part_level: int) -> bool:
     return bool(part.items) and entry.level > part_level + 1

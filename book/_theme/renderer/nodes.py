@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 Handler = Callable[[Node, "PageRenderer"], str]
 
 HANDLERS: dict[str, Handler] = {}
+LINK_TAG = re.compile(r"</?a\b[^>]*>")
 
 
 def handles(*node_types: str) -> Callable[[Handler], Handler]:
@@ -53,6 +55,11 @@ def plain_text(node: Node) -> str:
     if "children" in node:
         return "".join(plain_text(child) for child in node["children"])
     return str(node.get("value") or "")
+
+
+def without_links(html: str) -> str:
+    """HTML with its links unwrapped, for where a link may not stand (in a link, in a summary)."""
+    return LINK_TAG.sub("", html)
 
 
 def class_names(node: Node) -> list[str]:

@@ -88,6 +88,7 @@
     else if (event.key === "ArrowUp" && count) select((selected - 1 + count) % count);
     else if (event.key === "Home" && event.ctrlKey && count) select(0);
     else if (event.key === "End" && event.ctrlKey && count) select(count - 1);
+    else if (event.key === "Escape") dialog.close(); // at once: the field would only be emptied first
     else if (event.key === "Enter" && list.children[selected]) list.children[selected].click();
     else return;
     event.preventDefault();

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from nbkit.site.pictures import chapters_basics, chapters_language, chapters_systems, fallbacks
+from nbkit.site.pictures import (
+    bandit,
+    chapters_basics,
+    chapters_language,
+    chapters_systems,
+    fallbacks,
+)
 
 PICTURES: dict[str, Callable[[], str]] = {
     "01_score_function": chapters_basics.score_function,
@@ -25,6 +31,7 @@ PICTURES: dict[str, Callable[[], str]] = {
     "36_orchestration": chapters_systems.orchestration,
     "41_manipulation": chapters_systems.manipulation,
     "42_agents": chapters_systems.agents,
+    "bandit_gradient": bandit.bandit_gradient,
     "ppo_clip": fallbacks.ppo_clip,
     "tiny_policy": fallbacks.tiny_policy,
 }
