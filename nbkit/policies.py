@@ -174,7 +174,7 @@ class HuggingFacePolicy(nn.Module):
 _BODIES = {"lstm": LSTMPolicy, "transformer": TransformerPolicy}
 
 
-def make_policy(kind: str, vocabulary_size: int, **sizes: int) -> nn.Module:
+def make_policy(kind: str, vocabulary_size: int, **sizes: int) -> LSTMPolicy | TransformerPolicy:
     """Return a fresh policy by name.
 
     Args:

@@ -21,7 +21,7 @@ from nbkit.rewards.text import contains_keyword
 from nbkit.trainers.reinforce import ReinforceConfig
 from nbkit.trainers.review_arms import Arm, pretrained, run_arm
 
-SEEDS = (51, 52, 53, 54, 55)
+SEEDS = (51, 52, 53)
 KEYWORD = "great"
 BODIES: dict[str, dict[str, Any]] = {
     "lstm": {"sizes": {"width": 96}, "steps": 300, "learning_rate": 2e-2},
@@ -30,8 +30,8 @@ BODIES: dict[str, dict[str, Any]] = {
 BASE = ReinforceConfig(updates=60, batch_size=64, learning_rate=2e-3)
 REWARD = contains_keyword(KEYWORD)
 ARMS = {
-    "leave-one-out": Arm("lstm", REWARD, {"updates": 240}),
-    "no baseline": Arm("lstm", REWARD, {"updates": 240, "baseline": "none"}),
+    "leave-one-out": Arm("lstm", REWARD, {"updates": 200}),
+    "no baseline": Arm("lstm", REWARD, {"updates": 200, "baseline": "none"}),
     "Transformer, 2e-3": Arm("transformer", REWARD),
     "Transformer, 5e-4": Arm("transformer", REWARD, {"learning_rate": 5e-4}),
     "Transformer, 2e-4": Arm("transformer", REWARD, {"learning_rate": 2e-4}),

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 import typer
-from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from tqdm import tqdm
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast, TrainerCallback
 
@@ -30,9 +30,9 @@ from nbkit.trainers.reinforce import ReinforceConfig, train
 
 SEEDS = (31, 32, 33)
 KEYWORD = "great"
-UPDATES, BATCH, LEARNING_RATE, NEW_TOKENS = 60, 64, 1e-3, 40
+UPDATES, BATCH, LEARNING_RATE, NEW_TOKENS = 40, 64, 5e-4, 40
 REWARD = contains_keyword(KEYWORD)
-PRETRAINING_STEPS = 400
+PRETRAINING_STEPS = 300
 
 
 def character_tokenizer() -> PreTrainedTokenizerFast:
@@ -41,6 +41,7 @@ def character_tokenizer() -> PreTrainedTokenizerFast:
     ids = {"<pad>": 0, "<bos>": 1, "<eos>": 2} | {c: i + 3 for i, c in enumerate(characters)}
     tokenizer = Tokenizer(models.WordLevel(ids, unk_token="<pad>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+    tokenizer.decoder = decoders.Fuse()  # without it, decoding puts a space after every letter
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token="<pad>",

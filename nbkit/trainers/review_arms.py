@@ -6,13 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch import nn
 
 from nbkit.envs.reviews import reviews
 from nbkit.envs.text import TextEnv
 from nbkit.envs.vocabulary import Vocabulary
 from nbkit.metrics import judge
-from nbkit.policies import make_policy
+from nbkit.policies import LSTMPolicy, TextPolicy, TransformerPolicy, make_policy
 from nbkit.rewards.text import sentiment
 from nbkit.rollouts import rollout
 from nbkit.trainers.language_model import pretrain
@@ -46,7 +45,7 @@ def pretrained(
     steps: int,
     learning_rate: float,
     sizes: Mapping[str, int],
-) -> nn.Module:
+) -> LSTMPolicy | TransformerPolicy:
     """Return a policy trained on 8,000 reviews by maximum likelihood; all randomness from seed."""
     torch.manual_seed(seed)
     policy = make_policy(kind, len(vocabulary), **sizes)
@@ -65,7 +64,7 @@ def pretrained(
 
 def run_arm(
     arm: Arm,
-    base: nn.Module,
+    base: TextPolicy,
     vocabulary: Vocabulary,
     config: ReinforceConfig,
     *,
@@ -101,7 +100,7 @@ def run_arm(
 
 
 def evaluate(
-    policy: Any, base: Any, env: TextEnv, keyword: str, seed: int
+    policy: TextPolicy, base: TextPolicy, env: TextEnv, keyword: str, seed: int
 ) -> dict[str, float | list[str]]:
     """Judge fresh texts, sampled with randomness that training never saw."""
     generator = torch.Generator().manual_seed(10_000 + seed)
