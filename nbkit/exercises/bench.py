@@ -17,6 +17,7 @@ from nbkit.exercises.limits import TimeLimitReached
 from nbkit.exercises.observe import Observation, cast, observe, random_state_kept
 from nbkit.exercises.oracle import ask, cotangents, expected_gradients
 from nbkit.exercises.registry import Case, Exercise, Mutant
+from nbkit.exercises.tree import tensors_in
 
 FLOAT32_EVERY = 4
 
@@ -91,8 +92,8 @@ class Bench:
 
 def precisions(case: Case, *, both: bool) -> tuple[torch.dtype, ...]:
     """In which precisions a case is asked."""
-    tensors = [v for v in case.inputs.values() if isinstance(v, Tensor)]
-    if both and any(v.is_floating_point() for v in tensors):
+    tensors = tensors_in(dict(case.inputs))
+    if both and any(tensor.is_floating_point() for tensor in tensors):
         return (torch.float32, torch.float64)
     return (torch.float64,)
 

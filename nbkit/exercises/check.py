@@ -14,6 +14,7 @@ from nbkit.exercises.diagnose import error_hint, learners_line, name_mistakes
 from nbkit.exercises.limits import TimeLimitReached
 from nbkit.exercises.progress import note_attempt
 from nbkit.exercises.registry import Exercise, call_with_inputs, get_exercise
+from nbkit.exercises.tree import tensors_in
 from nbkit.exercises.verdict import Block, CheckResult, as_html, as_text, show
 from nbkit.exercises.wording import at, first_difference, listed, literal, values
 
@@ -178,7 +179,7 @@ def _sentence(text: str) -> str:
 
 def _tally(findings: list[Finding], failure: Finding) -> str:
     run, problem = failure.run, failure.problem
-    tensors = [v for v in run.case.inputs.values() if isinstance(v, Tensor)]
+    tensors = tensors_in(run.inputs)
     kind = str(run.dtype).removeprefix("torch.")
     shown = run.case.name
     if any(tensor.is_floating_point() for tensor in tensors):

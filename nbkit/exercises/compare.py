@@ -8,6 +8,7 @@ from torch import Tensor
 
 from nbkit.exercises.observe import Observation
 from nbkit.exercises.registry import Exercise, Output
+from nbkit.exercises.tree import same
 
 GRADIENT_RTOL, GRADIENT_ATOL = 1e-4, 1e-6
 ProblemKind = Literal["error", "type", "shape", "value", "changed", "dtype", "gradient"]
@@ -77,7 +78,7 @@ def leaf_problem(output: Output, leaf: Any, answer: Any, dtype: torch.dtype) -> 
     """What is wrong with one result, or None."""
     name = output.name
     if output.kind == "python":
-        if type(leaf) is not type(answer) or leaf != answer:
+        if not same(leaf, answer):
             return Problem("value", name, f"`{name}` differs", answer, leaf)
         return None
     if output.kind == "number":
@@ -86,6 +87,9 @@ def leaf_problem(output: Output, leaf: Any, answer: Any, dtype: torch.dtype) -> 
         return Problem(
             "type", name, f"`{name}` must be a torch tensor {output.shape}, {_not(leaf)}"
         )
+    if leaf.device != answer.device:
+        sentence = f"`{name}` is on {leaf.device}, the inputs are on {answer.device}"
+        return Problem("type", name, sentence)
     if leaf.shape != answer.shape:
         sentence = (
             f"`{name}` has shape {tuple(leaf.shape)}; {output.shape} is {tuple(answer.shape)} here"
@@ -194,7 +198,7 @@ def same_behaviour(exercise: Exercise, one: Observation, other: Observation) -> 
 def same_leaf(output: Output, a: Any, b: Any) -> bool:
     """Whether two results are the same, nan included."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
-        if a.shape != b.shape or a.dtype != b.dtype:
+        if (a.shape, a.dtype, a.device) != (b.shape, b.dtype, b.device):
             return False
         if output.kind in ("bool", "int"):
             return torch.equal(a, b)
@@ -203,7 +207,7 @@ def same_leaf(output: Output, a: Any, b: Any) -> bool:
         )
     if isinstance(a, (int, float)) and isinstance(b, (int, float)):
         return a == b or abs(a - b) <= output.atol + output.rtol * abs(b)
-    return type(a) is type(b) and bool(a == b)
+    return same(a, b)
 
 
 def _same_gradient(a: Tensor | None, b: Tensor | None) -> bool:

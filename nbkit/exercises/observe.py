@@ -14,6 +14,7 @@ from torch import Tensor
 
 from nbkit.exercises.limits import TimeLimitReached, time_limit
 from nbkit.exercises.registry import Exercise
+from nbkit.exercises.tree import map_tensors, same, tensors_in
 
 PRINTED_CHARACTERS = 2000
 
@@ -38,16 +39,17 @@ class Observation:
 
 def cast(inputs: Mapping[str, Any], dtype: torch.dtype) -> dict[str, Any]:
     """Fresh copies of the inputs, with floating tensors in the given precision."""
-    return {
-        name: value.to(dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
-        for name, value in copies(inputs).items()
-    }
+
+    def in_precision(tensor: Tensor) -> Tensor:
+        return tensor.to(dtype) if tensor.is_floating_point() else tensor
+
+    return {name: map_tensors(in_precision, value) for name, value in copies(inputs).items()}
 
 
 def copies(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Copies of the inputs that a function may spoil."""
     return {
-        name: value.clone() if isinstance(value, Tensor) else copy.deepcopy(value)
+        name: map_tensors(torch.clone, value) if tensors_in(value) else copy.deepcopy(value)
         for name, value in inputs.items()
     }
 
@@ -78,7 +80,7 @@ def observe(
                 seen.error_in_gradient_run = True
                 _gradient_run(exercise, function, inputs, weights, seen)
                 seen.error_in_gradient_run = False
-    except (Exception, TimeLimitReached) as error:
+    except (Exception, SystemExit, TimeLimitReached) as error:
         seen.error = error
         seen.error_lines = traceback.extract_tb(error.__traceback__)
         seen.leaves = None if not seen.error_in_gradient_run else seen.leaves
@@ -118,20 +120,8 @@ def _plain_run(
 ) -> None:
     given = copies(inputs)
     leaves = _split(exercise, _call(exercise, function, given))
-    seen.changed = tuple(name for name in inputs if not _unchanged(inputs[name], given[name]))
+    seen.changed = tuple(name for name in inputs if not same(inputs[name], given[name]))
     seen.leaves = tuple(v.detach().clone() if isinstance(v, Tensor) else v for v in leaves)
-
-
-def _unchanged(before: Any, after: Any) -> bool:
-    if isinstance(before, Tensor):
-        if before.shape != after.shape or before.requires_grad != after.requires_grad:
-            return False
-        return torch.equal(before, after) or (
-            before.is_floating_point()
-            and torch.equal(before.isnan(), after.isnan())
-            and torch.equal(before.nan_to_num(nan=0.0), after.nan_to_num(nan=0.0))
-        )
-    return bool(before == after) if isinstance(before, (list, dict, tuple, set)) else True
 
 
 def _gradient_run(

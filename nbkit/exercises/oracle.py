@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from nbkit.exercises.registry import Exercise, Output
+from nbkit.exercises.tree import map_tensors
 
 STEP = 1e-5
 MOST_ELEMENTS = 40
@@ -16,9 +17,7 @@ DTYPES = {"float": torch.float64, "bool": torch.bool, "int": torch.int64}
 
 def to_plain(value: Any) -> Any:
     """Tensors become nested lists of Python numbers; anything else stays as it is."""
-    if isinstance(value, Tensor):
-        return value.tolist()
-    return value
+    return map_tensors(Tensor.tolist, value)
 
 
 def ask(exercise: Exercise, inputs: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -30,15 +30,15 @@ class Case:
     @property
     def size(self) -> int:
         """Number of elements in all inputs: the measure by which the smallest case is chosen."""
-        total = 0
-        for value in self.inputs.values():
-            if hasattr(value, "numel"):
-                total += int(value.numel())
-            elif isinstance(value, (list, tuple)):
-                total += sum(len(v) if isinstance(v, (list, tuple)) else 1 for v in value)
-            else:
-                total += 1
-        return total
+        return sum(_count(value) for value in self.inputs.values())
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, dict):
+        return sum(_count(item) for item in value.values())
+    if isinstance(value, (list, tuple)):
+        return sum(_count(item) for item in value)
+    return int(value.numel()) if hasattr(value, "numel") else 1
 
 
 @dataclass(frozen=True)

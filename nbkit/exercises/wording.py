@@ -17,6 +17,10 @@ def literal(value: Any) -> str:
             kind = str(value.dtype).removeprefix("torch.")
             return f"a tensor of shape {tuple(value.shape)}, {kind}, from {_ends(value)}"
         return f"torch.tensor({numbers(value.tolist())})"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {literal(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
+        return "[" + ", ".join(literal(item) for item in value) + "]"
     return numbers(value)
 
 

@@ -181,12 +181,24 @@ def test_exception_names_the_learners_line() -> None:
     assert "in function: `return torch.cat([x, weights[0]])" in result.message
 
 
-def test_exit_of_the_learner_is_not_an_exit_of_the_check() -> None:
+def test_exit_in_the_learners_code_is_a_verdict() -> None:
     def function(x: Tensor, weights: Tensor, mask: Tensor) -> Tensor:
-        raise SystemExit
+        raise SystemExit("done")
 
-    with pytest.raises(SystemExit):
+    assert "It raised SystemExit: done" in judged(function).message
+
+
+def test_interrupt_by_the_learner_stops_the_check() -> None:
+    def function(x: Tensor, weights: Tensor, mask: Tensor) -> Tensor:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
         judged(function)
+
+
+def test_result_on_another_device() -> None:
+    result = judged(lambda x, w, mask: weighted_sum(x, w, mask).to("meta"))
+    assert "`total` is on meta, the inputs are on cpu" in result.message
 
 
 def test_wrong_signature() -> None:
