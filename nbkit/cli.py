@@ -15,6 +15,10 @@ AUTHORING = "nbkit.authoring.commands"
 # line of help. They are listed here so that `nbkit --help` and `nbkit book` import neither torch
 # nor Jupyter: the book's own tools work where only the `book` extra is installed.
 COMMANDS = {
+    "conformance": (
+        "nbkit.conformance.commands",
+        "Say which conventions a library follows and which known faults it has.",
+    ),
     "execute": (AUTHORING, "Rerun stale pages in fresh kernels and store their outputs."),
     "lab": (AUTHORING, "Open the book in JupyterLab."),
     "lint-prose": (AUTHORING, "Check that what the prose names exists, and its spelling."),

@@ -1,0 +1,34 @@
+"""Ask one library, inside the peers' environment; `run.py` calls this once a library."""
+
+import json
+import platform
+from dataclasses import asdict
+from importlib.metadata import distributions
+from pathlib import Path
+
+import typer
+
+from nbkit.conformance import check, load_adapter
+from nbkit.conformance.commands import installed_version, quiet
+from nbkit.conformance.parity import compare
+
+
+def main(library: str, out: Path, seed: int = 0) -> None:
+    """Write the library's parity rows and conformance findings as JSON."""
+    with quiet():
+        adapter = load_adapter(library)
+        rows = compare(adapter, seed)
+        findings = check(adapter)
+    packages = {d.metadata["Name"]: d.version for d in distributions()}
+    answer = {
+        "version": installed_version(adapter.package),
+        "parity": [{**asdict(row), "failed": row.failed} for row in rows],
+        "conformance": [{**f.as_row(), "failed": f.failed} for f in findings],
+        "python": platform.python_version(),
+        "packages": dict(sorted(packages.items(), key=lambda item: item[0].lower())),
+    }
+    out.write_text(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    typer.run(main)
