@@ -1,11 +1,17 @@
 """The command line of the exercises: progress, and the proof of a check."""
 
-from typing import Annotated
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+if TYPE_CHECKING:
+    from nbkit.exercises.registry import Exercise
+
+SIGNS = {"done": "✔ done", "failed": "✘ not yet", "not tried": "· not tried"}
 app = typer.Typer(no_args_is_help=True, help="Exercises: what is done, and proofs of the checks.")
 
 
@@ -33,28 +39,30 @@ def progress(
     if path is None:
         raise _fail("no copy of the book here: run `nbkit progress` inside the book's folder.")
     kept = load(path)
-    table = Table(title="Exercises", title_justify="left")
-    for heading in ("chapter", "exercise", "title", "difficulty", "minutes", "state", "attempts"):
-        table.add_column(heading, no_wrap=heading == "exercise")
-    signs = {"done": "✔ done", "failed": "✘ failed", "not tried": "· not tried"}
-    done = 0
-    for exercise in exercises:
-        state = kept.state(exercise.id)
-        done += state == "done"
-        record = kept.exercises.get(exercise.id)
-        table.add_row(
-            str(exercise.chapter),
-            exercise.id,
-            exercise.title,
-            f"{exercise.difficulty} of 5",
-            str(exercise.minutes),
-            signs[state],
-            str(record.attempts) if record else "",
-        )
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("exercise", min_width=max(len(exercise.id) for exercise in exercises))
+    table.add_column("state", min_width=19)
+    table.add_column("level", min_width=5)
+    table.add_column("min", justify="right", min_width=3)
+    table.add_column("title", no_wrap=True, overflow="ellipsis")
+    for number, group in groupby(exercises, key=lambda exercise: exercise.chapter):
+        members = list(group)
+        done = sum(kept.state(exercise.id) == "done" for exercise in members)
+        table.add_section()
+        table.add_row(f"chapter {number}", f"{done} of {len(members)} done", style="bold")
+        for exercise in members:
+            tries = kept.exercises[exercise.id].attempts if exercise.id in kept.exercises else 0
+            state = SIGNS[kept.state(exercise.id)]
+            state += f", {tries} {'try' if tries == 1 else 'tries'}" if tries else ""
+            level = "●" * exercise.difficulty + "○" * (5 - exercise.difficulty)
+            table.add_row(exercise.id, state, level, str(exercise.minutes), exercise.title)
     console = Console(highlight=False)
     console.print(table)
-    left = sum(e.minutes for e in exercises if kept.state(e.id) != "done")
-    console.print(f"{done} of {len(exercises)} done; about {left} minutes of work left.")
+    left = [exercise for exercise in exercises if kept.state(exercise.id) != "done"]
+    console.print(
+        f"{len(exercises) - len(left)} of {len(exercises)} done; about "
+        f"{sum(exercise.minutes for exercise in left)} minutes of work left."
+    )
 
 
 @app.command()
@@ -82,7 +90,7 @@ def prove(
     )
 
 
-def _registry():  # type: ignore[no-untyped-def]
+def _registry() -> "dict[str, Exercise]":
     try:
         from nbkit.exercises.registry import all_exercises
     except ModuleNotFoundError as error:

@@ -129,9 +129,12 @@ def test_table(own_progress: Path) -> None:
     code, text = run("progress")
     assert code == 0
     (line,) = [line for line in text.splitlines() if MASK in line]
-    assert "✔ done" in line and "2 of 5" in line
+    assert "✔ done, 1 try" in line and "●●○○○" in line
     assert "1 of " in text and "minutes of work left" in text
-    assert run("progress", "--chapter", "11")[0] == 0
+    code, text = run("progress", "--chapter", "11")
+    assert code == 0
+    assert "chapter 11" in text and "1 of 9 done" in text
+    assert "chapter 1 " not in text
 
 
 def test_table_of_an_empty_chapter(own_progress: Path) -> None:
