@@ -15,7 +15,8 @@ from nbkit.exercises.registry import Mutant, Output
 from nbkit.exercises.symptoms import Failure, not_a_number, read_shapes, read_symptoms
 
 FEWEST_CASES, MOST_NAMED = 2, 3
-NOT_THE_LEARNERS = ("site-packages", "dist-packages", "/nbkit/exercises/", "<frozen", "<string>")
+NOT_THE_LEARNERS = ("site-packages", "dist-packages", "<frozen", "<string>")
+LIBRARIES = (Path(traceback.__file__).parent, Path(__file__).parent)
 
 
 def name_mistakes(bench: Bench, findings: list[Finding]) -> list[str]:
@@ -185,7 +186,7 @@ def learners_line(function: Callable[..., Any], lines: traceback.StackSummary | 
     """Where in the learner's own code an exception arose: ``line 7, `x = y[3]` ``."""
     own = getattr(getattr(function, "__code__", None), "co_filename", None)
     candidates = [
-        frame for frame in lines or [] if frame.filename == own or not _foreign(frame.filename, own)
+        frame for frame in lines or [] if frame.filename == own or not _foreign(frame.filename)
     ]
     if not candidates:
         return None
@@ -194,12 +195,10 @@ def learners_line(function: Callable[..., Any], lines: traceback.StackSummary | 
     return f"line {frame.lineno}, in {frame.name}: `{text}`" if text else f"line {frame.lineno}"
 
 
-def _foreign(filename: str, own: str | None) -> bool:
-    name = filename.replace("\\", "/")
-    if any(part in name for part in NOT_THE_LEARNERS):
+def _foreign(filename: str) -> bool:
+    if any(part in filename for part in NOT_THE_LEARNERS):
         return True
-    library = Path(traceback.__file__).parent
-    return Path(filename).is_relative_to(library)
+    return any(Path(filename).is_relative_to(folder) for folder in LIBRARIES)
 
 
 ERROR_HINTS: tuple[tuple[str, str], ...] = (

@@ -83,114 +83,102 @@ def edges() -> tuple[Case, ...]:
     )
 
 
-def _penalty(logprobs: Tensor, ref_logprobs: Tensor, mask: Tensor, beta: float) -> Tensor:
-    return torch.where(mask, beta * (logprobs - ref_logprobs), 0.0).detach()
+def _penalty(own: Tensor, base: Tensor, mask: Tensor, beta: float) -> Tensor:
+    return torch.where(mask, beta * (own - base), 0.0).detach()
 
 
 def _paid_in_the_last_column(
-    scores: Tensor, logprobs: Tensor, ref_logprobs: Tensor, mask: Tensor, beta: float
+    scores: Tensor, own: Tensor, base: Tensor, mask: Tensor, beta: float
 ) -> Tensor:
-    rewards = -_penalty(logprobs, ref_logprobs, mask, beta)
+    rewards = -_penalty(own, base, mask, beta)
     rewards[:, -1] += scores
     return rewards
 
 
 def _paid_at_the_first_pad(
-    scores: Tensor, logprobs: Tensor, ref_logprobs: Tensor, mask: Tensor, beta: float
+    scores: Tensor, own: Tensor, base: Tensor, mask: Tensor, beta: float
 ) -> Tensor:
-    rewards = -_penalty(logprobs, ref_logprobs, mask, beta)
+    rewards = -_penalty(own, base, mask, beta)
     place = mask.sum(dim=1).clamp(max=mask.shape[1] - 1)
     rewards[torch.arange(len(scores)), place] += scores
     return rewards
 
 
-def _paid_by_count(
-    scores: Tensor, logprobs: Tensor, ref_logprobs: Tensor, mask: Tensor, beta: float
-) -> Tensor:
-    rewards = -_penalty(logprobs, ref_logprobs, mask, beta)
+def _paid_by_count(scores: Tensor, own: Tensor, base: Tensor, mask: Tensor, beta: float) -> Tensor:
+    rewards = -_penalty(own, base, mask, beta)
     rewards[torch.arange(len(scores)), mask.sum(dim=1) - 1] += scores
     return rewards
 
 
 def _paid_to_every_row(
-    scores: Tensor, logprobs: Tensor, ref_logprobs: Tensor, mask: Tensor, beta: float
+    scores: Tensor, own: Tensor, base: Tensor, mask: Tensor, beta: float
 ) -> Tensor:
-    rewards = -_penalty(logprobs, ref_logprobs, mask, beta)
+    rewards = -_penalty(own, base, mask, beta)
     rewards[:, mask.sum(dim=1) - 1] += scores
     return rewards
 
 
-def _score_missing(
-    scores: Tensor, logprobs: Tensor, ref_logprobs: Tensor, mask: Tensor, beta: float
-) -> Tensor:
-    return -_penalty(logprobs, ref_logprobs, mask, beta)
+def _score_missing(scores: Tensor, own: Tensor, base: Tensor, mask: Tensor, beta: float) -> Tensor:
+    return -_penalty(own, base, mask, beta)
 
 
 def _score_replaces_penalty(
-    scores: Tensor, logprobs: Tensor, ref_logprobs: Tensor, mask: Tensor, beta: float
+    scores: Tensor, own: Tensor, base: Tensor, mask: Tensor, beta: float
 ) -> Tensor:
-    penalty = _penalty(logprobs, ref_logprobs, mask, beta)
+    penalty = _penalty(own, base, mask, beta)
     return torch.where(_last_token(mask), scores[:, None], -penalty)
 
 
 def _paid_everywhere(
-    scores: Tensor, logprobs: Tensor, ref_logprobs: Tensor, mask: Tensor, beta: float
+    scores: Tensor, own: Tensor, base: Tensor, mask: Tensor, beta: float
 ) -> Tensor:
-    penalty = _penalty(logprobs, ref_logprobs, mask, beta)
+    penalty = _penalty(own, base, mask, beta)
     return torch.where(mask, scores[:, None] - penalty, 0.0)
 
 
 def _opposite_penalty(
-    scores: Tensor, logprobs: Tensor, ref_logprobs: Tensor, mask: Tensor, beta: float
+    scores: Tensor, own: Tensor, base: Tensor, mask: Tensor, beta: float
 ) -> Tensor:
-    return kl_shaped_rewards(scores, ref_logprobs, logprobs, mask, beta)
+    return kl_shaped_rewards(scores, base, own, mask, beta)
 
 
 def _penalty_at_the_end(
-    scores: Tensor, logprobs: Tensor, ref_logprobs: Tensor, mask: Tensor, beta: float
+    scores: Tensor, own: Tensor, base: Tensor, mask: Tensor, beta: float
 ) -> Tensor:
-    total = _penalty(logprobs, ref_logprobs, mask, beta).sum(dim=1)
+    total = _penalty(own, base, mask, beta).sum(dim=1)
     return torch.where(_last_token(mask), (scores - total)[:, None], 0.0)
 
 
-def _not_detached(
-    scores: Tensor, logprobs: Tensor, ref_logprobs: Tensor, mask: Tensor, beta: float
-) -> Tensor:
-    penalty = torch.where(mask, beta * (logprobs - ref_logprobs), 0.0)
+def _not_detached(scores: Tensor, own: Tensor, base: Tensor, mask: Tensor, beta: float) -> Tensor:
+    penalty = torch.where(mask, beta * (own - base), 0.0)
     return torch.where(_last_token(mask), scores[:, None], 0.0) - penalty
 
 
 def _product_with_the_mask(
-    scores: Tensor, logprobs: Tensor, ref_logprobs: Tensor, mask: Tensor, beta: float
+    scores: Tensor, own: Tensor, base: Tensor, mask: Tensor, beta: float
 ) -> Tensor:
-    penalty = (beta * (logprobs - ref_logprobs) * mask).detach()
+    penalty = (beta * (own - base) * mask).detach()
     return torch.where(_last_token(mask), scores[:, None], 0.0) - penalty
 
 
-def _no_mask(
-    scores: Tensor, logprobs: Tensor, ref_logprobs: Tensor, mask: Tensor, beta: float
-) -> Tensor:
-    penalty = beta * (logprobs - ref_logprobs).detach()
+def _no_mask(scores: Tensor, own: Tensor, base: Tensor, mask: Tensor, beta: float) -> Tensor:
+    penalty = beta * (own - base).detach()
     return torch.where(_last_token(mask), scores[:, None], 0.0) - penalty
 
 
 def _score_times_beta(
-    scores: Tensor, logprobs: Tensor, ref_logprobs: Tensor, mask: Tensor, beta: float
+    scores: Tensor, own: Tensor, base: Tensor, mask: Tensor, beta: float
 ) -> Tensor:
-    return kl_shaped_rewards(beta * scores, logprobs, ref_logprobs, mask, beta)
+    return kl_shaped_rewards(beta * scores, own, base, mask, beta)
 
 
-def _absolute_value(
-    scores: Tensor, logprobs: Tensor, ref_logprobs: Tensor, mask: Tensor, beta: float
-) -> Tensor:
-    penalty = _penalty(logprobs, ref_logprobs, mask, beta).abs()
+def _absolute_value(scores: Tensor, own: Tensor, base: Tensor, mask: Tensor, beta: float) -> Tensor:
+    penalty = _penalty(own, base, mask, beta).abs()
     return torch.where(_last_token(mask), scores[:, None], 0.0) - penalty
 
 
-def _k3(
-    scores: Tensor, logprobs: Tensor, ref_logprobs: Tensor, mask: Tensor, beta: float
-) -> Tensor:
-    log_ratio = torch.where(mask, ref_logprobs - logprobs, 0.0).detach()
+def _k3(scores: Tensor, own: Tensor, base: Tensor, mask: Tensor, beta: float) -> Tensor:
+    log_ratio = torch.where(mask, base - own, 0.0).detach()
     penalty = beta * (torch.expm1(log_ratio) - log_ratio)
     return torch.where(_last_token(mask), scores[:, None], 0.0) - penalty
 
