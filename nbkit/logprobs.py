@@ -2,8 +2,13 @@
 
 At a vocabulary of 152,000 the logits of one sequence of 4,096 tokens take 1.2 GB in bfloat16, and a
 float32 log-softmax of them 2.5 GB more, twice over once its gradient is there. Here only a chunk of
-rows is ever float32, forward and backward; the gradient is written in the dtype of the logits.
+rows is ever float32, forward and backward; the gradient is written in the dtype of the logits. On a
+GPU with Triton the rows stay in registers instead, which is faster still.
 """
+
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -46,7 +51,7 @@ def token_logprobs(
             "labels such as -100"
         )
     chosen = torch.where(counted, tokens, 0)
-    logp: Tensor = ChunkedTokenLogprobs.apply(logits, chosen, temperature)
+    logp: Tensor = _function(logits, "TokenLogprobs").apply(logits, chosen, temperature)
     return logp if mask is None else torch.where(counted, logp, 0.0)
 
 
@@ -98,7 +103,7 @@ def entropy(logits: Tensor, *, temperature: float = 1.0, mask: Tensor | None = N
         ValueError: shapes that do not fit or a temperature that is not positive.
     """
     _check_logits(logits, temperature)
-    result: Tensor = ChunkedEntropy.apply(logits, temperature)
+    result: Tensor = _function(logits, "Entropy").apply(logits, temperature)
     if mask is None:
         return result
     return torch.where(bool_mask(mask, result, like_name="logits without V"), result, 0.0)
@@ -109,3 +114,17 @@ def _check_logits(logits: Tensor, temperature: float) -> None:
     if logits.ndim == 0 or logits.shape[-1] == 0:
         raise ValueError(f"logits must be (..., V) with V > 0; got shape {tuple(logits.shape)}")
     check_number("temperature", temperature, 0.0, torch.finfo(torch.float32).max, open_low=True)
+
+
+def _function(logits: Tensor, name: str) -> Any:
+    """The fused form on a GPU with Triton, the chunked one elsewhere and for float64."""
+    if logits.is_cuda and logits.dtype != torch.float64 and _has_triton():
+        from nbkit import _fused  # imports Triton, which machines without a GPU lack
+
+        return {"TokenLogprobs": _fused.FusedTokenLogprobs, "Entropy": _fused.FusedEntropy}[name]
+    return {"TokenLogprobs": ChunkedTokenLogprobs, "Entropy": ChunkedEntropy}[name]
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None

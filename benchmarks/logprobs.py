@@ -1,0 +1,254 @@
+"""Time and peak memory of log-probabilities and entropy at a large vocabulary.
+
+    python benchmarks/logprobs.py --out benchmarks/results/logprobs_cpu.json
+
+Forward and backward together, bfloat16 logits, four forms: the float32 log-softmax that everybody
+writes first, the same in the dtype of the logits, TRL's helper where TRL is installed, and ours. On
+a GPU the peak is what the allocator handed out; on a CPU each form runs in a process of its own and
+the peak is what the process ever held above what it held before. Needs torch alone.
+"""
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import torch  # noqa: E402
+from torch import Tensor  # noqa: E402
+
+from nbkit import provenance  # noqa: E402
+from nbkit.logprobs import entropy, token_logprobs  # noqa: E402
+
+VOCABULARY = 152_064
+SHAPES = {"cpu": (1, 256), "cuda": (4, 2048)}
+QUICK_SHAPES = {"cpu": (1, 8), "cuda": (1, 64)}
+ROUNDS = {"cpu": 5, "cuda": 20}
+REFERENCE_ROWS = 32
+Form = Callable[[Tensor, Tensor], Tensor]
+
+
+def naive_logprobs(logits: Tensor, tokens: Tensor) -> Tensor:
+    return logits.float().log_softmax(-1).gather(-1, tokens[..., None])[..., 0]
+
+
+def narrow_logprobs(logits: Tensor, tokens: Tensor) -> Tensor:
+    return logits.log_softmax(-1).gather(-1, tokens[..., None])[..., 0]
+
+
+def naive_entropy(logits: Tensor, tokens: Tensor) -> Tensor:
+    logp = logits.float().log_softmax(-1)
+    return -(logp.exp() * logp).sum(-1)
+
+
+def narrow_entropy(logits: Tensor, tokens: Tensor) -> Tensor:
+    logp = logits.log_softmax(-1)
+    return -(logp.exp() * logp).sum(-1)
+
+
+def forms() -> dict[str, dict[str, Form]]:
+    """Operation -> name -> form; TRL's where it can be imported."""
+    found: dict[str, dict[str, Form]] = {
+        "token_logprobs": {
+            "naive float32": naive_logprobs,
+            "in the logits' dtype": narrow_logprobs,
+            "ours": token_logprobs,
+        },
+        "entropy": {
+            "naive float32": naive_entropy,
+            "in the logits' dtype": narrow_entropy,
+            "ours": lambda logits, tokens: entropy(logits),
+        },
+    }
+    if trl_version() is not None:
+        from trl.trainer.utils import entropy_from_logits, selective_log_softmax
+
+        found["token_logprobs"]["TRL"] = selective_log_softmax
+        found["entropy"]["TRL"] = lambda logits, tokens: entropy_from_logits(logits)
+    return found
+
+
+def trl_version() -> str | None:
+    try:
+        return version("trl")
+    except PackageNotFoundError:
+        return None
+
+
+def inputs(shape: tuple[int, int], device: str) -> tuple[Tensor, Tensor]:
+    """Logits as a model leaves them: a spread of about 3, and the tokens that were drawn."""
+    generator = torch.Generator(device).manual_seed(0)
+    options = {"generator": generator, "device": device}
+    logits = torch.empty(*shape, VOCABULARY, dtype=torch.bfloat16, device=device)
+    for row in logits.view(-1, VOCABULARY).split(64):  # nothing float32 of the whole size
+        row.copy_(torch.randn(row.shape, **options).mul_(3))
+    tokens = torch.randint(0, VOCABULARY, shape, **options)
+    return logits.requires_grad_(), tokens
+
+
+def forward_backward(form: Form, logits: Tensor, tokens: Tensor) -> None:
+    logits.grad = None
+    form(logits, tokens).sum().backward()
+
+
+def seconds(form: Form, logits: Tensor, tokens: Tensor) -> float:
+    if logits.is_cuda:
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    forward_backward(form, logits, tokens)
+    if logits.is_cuda:
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def peak_bytes_cuda(form: Form, logits: Tensor, tokens: Tensor) -> int:
+    """The most that was allocated at one time, logits and their gradient included."""
+    logits.grad = None
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    forward_backward(form, logits, tokens)
+    return torch.cuda.max_memory_allocated()
+
+
+def peak_bytes_cpu(operation: str, name: str, shape: tuple[int, int]) -> int:
+    """The same for a process of its own: its high-water mark above the logits, plus the logits."""
+    command = [sys.executable, __file__, "--child", operation, name, *map(str, shape)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return int(done.stdout.strip().splitlines()[-1])
+
+
+def child(operation: str, name: str, *shape: str) -> None:
+    """In the process of its own: print the peak in bytes."""
+    form = forms()[operation][name]
+    small, few = inputs((1, 2), "cpu")
+    forward_backward(form, small, few)  # libraries load what they load lazily
+    logits, tokens = inputs((int(shape[0]), int(shape[1])), "cpu")
+    before = resident_bytes()
+    forward_backward(form, logits, tokens)
+    high_water = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(high_water - before + logits.numel() * logits.element_size())
+
+
+def resident_bytes() -> int:
+    """What the process holds now (Linux)."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def largest_errors(form: Form, logits: Tensor, tokens: Tensor, operation: str) -> dict[str, float]:
+    """Against float64 on a few rows: of the values, and of the gradient relative to its largest."""
+    rows = logits.detach().reshape(-1, VOCABULARY)[:REFERENCE_ROWS]
+    few = tokens.reshape(-1)[:REFERENCE_ROWS]
+    narrow = rows.clone().requires_grad_()
+    value = form(narrow[None], few[None])
+    (slope,) = torch.autograd.grad(value.sum(), narrow)
+    wide = rows.double().requires_grad_()
+    logp = wide.log_softmax(-1)
+    picked = logp.gather(-1, few[:, None])[:, 0]
+    exact = picked if operation == "token_logprobs" else -(logp.exp() * logp).sum(-1)
+    (exact_slope,) = torch.autograd.grad(exact.sum(), wide)
+    return {
+        "value_error": float((value[0].double() - exact).abs().max()),
+        "gradient_error": float((slope.double() - exact_slope).abs().max()),
+    }
+
+
+def measure(device: str, quick: bool) -> list[dict[str, Any]]:
+    """One row a form: seconds of every round, peak bytes, errors."""
+    shape = (QUICK_SHAPES if quick else SHAPES)[device]
+    rounds = 2 if quick else ROUNDS[device]
+    logits, tokens = inputs(shape, device)
+    rows = []
+    for operation, named in forms().items():
+        times: dict[str, list[float]] = {name: [] for name in named}
+        for form in named.values():
+            forward_backward(form, logits, tokens)
+        for _ in range(rounds):  # in turn, so that a slow moment of the machine meets all of them
+            for name, form in named.items():
+                times[name].append(seconds(form, logits, tokens))
+        logits.grad = None
+        for name, form in named.items():
+            peak = (
+                peak_bytes_cuda(form, logits, tokens)
+                if device == "cuda"
+                else peak_bytes_cpu(operation, name, shape)
+            )
+            rows.append(
+                {
+                    "operation": operation,
+                    "form": name,
+                    "seconds": times[name],
+                    "median_seconds": statistics.median(times[name]),
+                    "peak_bytes": peak,
+                    **largest_errors(form, logits, tokens, operation),
+                }
+            )
+            print(
+                f"{operation:15} {name:22} {1e3 * rows[-1]['median_seconds']:9.2f} ms "
+                f"{peak / 2**20:9.0f} MiB  value error {rows[-1]['value_error']:.1e}",
+                flush=True,
+            )
+    return rows
+
+
+def ratios(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Ours over the naive float32 form: peak memory, and time round by round."""
+    out = {}
+    for operation in ("token_logprobs", "entropy"):
+        naive, ours = (
+            next(r for r in rows if r["operation"] == operation and r["form"] == form)
+            for form in ("naive float32", "ours")
+        )
+        pairs = [b / a for a, b in zip(naive["seconds"], ours["seconds"], strict=True)]
+        out[operation] = {
+            "memory": ours["peak_bytes"] / naive["peak_bytes"],
+            "time": statistics.median(pairs),
+            "time_least": min(pairs),
+            "time_most": max(pairs),
+        }
+    return out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, help="where the stamped JSON goes")
+    parser.add_argument(
+        "--device", choices=("cpu", "cuda"), help="default: cuda where there is one"
+    )
+    parser.add_argument("--quick", action="store_true", help="small shapes, to see that it runs")
+    parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        child(*arguments.child)
+        return
+    device = arguments.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    shape = (QUICK_SHAPES if arguments.quick else SHAPES)[device]
+    config = {"device": device, "shape": [*shape, VOCABULARY], "dtype": "bfloat16"}
+    started = provenance.start(seeds=[0], config=config, watched=("nbkit", "benchmarks"))
+    print(f"{device}, logits {tuple(config['shape'])} bfloat16, TRL {trl_version() or 'absent'}")
+    rows = measure(device, arguments.quick)
+    result = {
+        "stamp": started.stamp(),
+        "device": device,
+        "shape": config["shape"],
+        "logits_bytes": 2 * shape[0] * shape[1] * VOCABULARY,
+        "trl": trl_version() or "trl absent",
+        "rows": rows,
+        "ours_over_naive": ratios(rows),
+    }
+    print(json.dumps(result["ours_over_naive"], indent=1))
+    if arguments.out:
+        provenance.write_json(arguments.out, result)
+
+
+if __name__ == "__main__":
+    main()
