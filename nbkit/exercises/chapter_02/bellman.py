@@ -59,14 +59,15 @@ def edges() -> tuple[Case, ...]:
 
     coin = [[0.0, 0.5, 0.0, 0.0], [0.0, 0.0, 0.5, 0.0], [0.0, 0.0, 0.0, 0.5], [0.0] * 4]
     sure = [[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0], [0.0] * 4]
+    loops = [[0.2, 0.3, 0.1], [0.0, 0.5, 0.2], [0.4, 0.0, 0.3]]
     return (
         case("coin flips", coin, [0.0, 0.0, 0.0, 8.0], 1.0),
         case("always on, discount", sure, [0.0, 0.0, 0.0, 8.0], 0.5),
         case("one state, for ever", [[1.0]], [1.0], 0.9),
         case("two states that alternate", [[0.0, 1.0], [1.0, 0.0]], [1.0, -2.0], 0.8),
-        case("three states with loops", [[0.2, 0.3, 0.1], [0, 0.5, 0.2], [0.4, 0, 0.3]], [1, 2, -1], 0.9),
+        case("three states with loops", loops, [1.0, 2.0, -1.0], 0.9),
         case("gamma 0", sure, [1.0, 2.0, 3.0, 4.0], 0.0),
-    )  # fmt: skip
+    )
 
 
 def _solve(matrix: Tensor, rewards: Tensor) -> Tensor:
@@ -85,7 +86,7 @@ def _one_step(transitions: Tensor, rewards: Tensor, gamma: float) -> Tensor:
     return rewards + gamma * transitions @ rewards
 
 
-def _hundred_sweeps(transitions: Tensor, rewards: Tensor, gamma: float) -> Tensor:
+def _ten_sweeps(transitions: Tensor, rewards: Tensor, gamma: float) -> Tensor:
     values = torch.zeros_like(rewards)
     for _ in range(10):
         values = rewards + gamma * transitions @ values
@@ -144,7 +145,7 @@ BELLMAN = Exercise(
         ),
         Mutant(
             "too few sweeps",
-            _hundred_sweeps,
+            _ten_sweeps,
             "ten sweeps of the equation are not enough where the discount is near 1: a loop keeps "
             "earning. Solve the system, or sweep until nothing moves",
         ),

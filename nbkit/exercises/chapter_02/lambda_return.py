@@ -125,7 +125,8 @@ def _no_gamma_in_trace(
 def _critic_in_full(
     rewards: Tensor, values: Tensor, last: float, gamma: float, lam: float
 ) -> Tensor:
-    behind, returns, ahead = _behind(values, last), torch.zeros_like(rewards), 0.0
+    behind, returns = _behind(values, last), torch.zeros_like(rewards)
+    ahead = values.new_zeros(())
     for t in reversed(range(len(rewards))):
         ahead = rewards[t] + gamma * behind[t] + gamma * lam * ahead
         returns[t] = ahead
@@ -135,9 +136,7 @@ def _critic_in_full(
 def _begun_at_zero(
     rewards: Tensor, values: Tensor, last: float, gamma: float, lam: float
 ) -> Tensor:
-    return _mix(
-        rewards, _behind(values, last), values.new_zeros(()), gamma, lam, gamma * lam
-    )  # fmt: skip
+    return _mix(rewards, _behind(values, last), values.new_zeros(()), gamma, lam, gamma * lam)
 
 
 def _lambda_ignored(
@@ -171,8 +170,8 @@ LAMBDA_RETURN = Exercise(
         Mutant(
             "a cut-off is an end",
             _cut_is_end,
-            "`last_value` has no effect: an episode that was cut off goes on being worth something, "
-            "so bootstrap behind the last step",
+            "`last_value` has no effect: an episode that was cut off goes on being worth "
+            "something, so bootstrap behind the last step",
         ),
         Mutant(
             "own value",
