@@ -22,6 +22,7 @@ def page_environment(root: Path, page: Path) -> dict[str, str]:
         variables.pop(name, None)
     paths = [str(root), variables.get("PYTHONPATH", "")]
     variables |= {
+        "DS_ACCELERATOR": variables.get("DS_ACCELERATOR", "cpu"),  # else its import warns on a page
         "HF_HUB_OFFLINE": "1",
         "JUPYTER_PREFER_ENV_PATH": "1",
         "MUJOCO_GL": variables.get("MUJOCO_GL", "egl"),
