@@ -111,7 +111,6 @@ WITH_FLOATS = [of_exercise(e) for e in EXERCISES if has_floats(e)]
 WITH_TENSORS = [of_exercise(e) for e in EXERCISES if any(o.kind == "float" for o in e.outputs)]
 SPOILS: dict[str, Callable[[Tensor], Any]] = {
     "opposite sign": lambda x: -x,
-    "a thousandth too large": lambda x: x * 1.001,
     "zeros": lambda x: x * 0 if bool(x.isfinite().all()) else torch.zeros_like(x),
     "one added": lambda x: x + 1,
 }
@@ -123,6 +122,14 @@ def test_spoilt_values_fail(exercise: Exercise, spoil: str) -> None:
     result = verdict_on(bench_for(exercise.id, 2), spoilt(exercise, SPOILS[spoil]))
     assert not result.passed
     assert ", got:      " in result.message
+
+
+@pytest.mark.parametrize("exercise", WITH_FLOATS)
+def test_ten_tolerances_too_large_fails(exercise: Exercise) -> None:
+    rtol = max(output.rtol for output in exercise.outputs)
+    assert rtol <= 1e-3, "a tolerance that lets a wrong answer through"
+    result = verdict_on(bench_for(exercise.id, 2), spoilt(exercise, lambda x: x * (1 + 10 * rtol)))
+    assert not result.passed
 
 
 @pytest.mark.parametrize("exercise", WITH_TENSORS)
