@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gzip
 import http.server
 import threading
 import time
@@ -13,12 +14,30 @@ from nbkit.site.build import SiteError, build_site
 
 WATCHED_FOLDERS = ("book", "notebooks", "exercises", "solutions")
 WATCHED_SUFFIXES = {".md", ".ipynb", ".bib", ".svg", ".png", ".css", ".js", ".py", ".j2", ".yml"}
+COMPRESSED_SUFFIXES = {".html", ".css", ".js", ".json", ".svg", ".ipynb", ".md"}
 SECONDS_BETWEEN_LOOKS = 1.0
 PORTS_TO_TRY = 20
 
 
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
-    """Serves files without a log, and tells browsers to ask again each time."""
+    """Serves files, text compressed, without a log; browsers must ask again each time."""
+
+    def do_GET(self) -> None:
+        """Answer with the compressed file if it is text and the browser takes it."""
+        path = Path(self.translate_path(self.path))
+        if self.path.partition("?")[0].endswith("/"):
+            path = path / "index.html"
+        accepts = "gzip" in self.headers.get("Accept-Encoding", "")
+        if not (accepts and path.suffix in COMPRESSED_SUFFIXES and path.is_file()):
+            super().do_GET()
+            return
+        body = gzip.compress(path.read_bytes(), compresslevel=5)
+        self.send_response(http.HTTPStatus.OK)
+        self.send_header("Content-Type", self.guess_type(str(path)))
+        self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
     def end_headers(self) -> None:
         """Add the header against stale copies."""

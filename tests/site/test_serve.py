@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import threading
 import time
 import urllib.request
@@ -23,6 +24,22 @@ def test_serves_files_and_forbids_stale_copies(tmp_path: Path) -> None:
         with urllib.request.urlopen(address, timeout=10) as reply:
             assert reply.read() == b"hello"
             assert reply.headers["Cache-Control"] == "no-cache"
+        server.shutdown()
+
+
+def test_text_is_compressed_for_browsers_that_take_it(tmp_path: Path) -> None:
+    text = "<p>a page</p>" * 500
+    (tmp_path / "index.html").write_text(text, encoding="utf-8")
+    with serve.open_server(tmp_path, 18500) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/"
+        request = urllib.request.Request(address, headers={"Accept-Encoding": "gzip"})
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            packed = reply.read()
+            assert reply.headers["Content-Encoding"] == "gzip"
+            assert reply.headers["Content-Type"].startswith("text/html")
+        assert gzip.decompress(packed).decode() == text
+        assert len(packed) < len(text) / 10
         server.shutdown()
 
 

@@ -97,13 +97,19 @@
     };
   }
 
+  // A figure is built when the reader comes near it.
   function register(name, title, build) {
-    document.querySelectorAll(`.interactive[data-figure="${name}"]`).forEach((place) => {
-      const panel = html("div", { class: "interactive-panel", role: "group", "aria-label": title });
-      build(panel, place);
-      place.append(panel);
-      place.dataset.ready = "";
-    });
+    const observer = new IntersectionObserver((entries) => {
+      for (const { target, isIntersecting } of entries) {
+        if (!isIntersecting) continue;
+        observer.unobserve(target);
+        const panel = html("div", { class: "interactive-panel", role: "group", "aria-label": title });
+        build(panel, target);
+        target.append(panel);
+        target.dataset.ready = "";
+      }
+    }, { rootMargin: "600px" });
+    document.querySelectorAll(`.interactive[data-figure="${name}"]`).forEach((place) => observer.observe(place));
   }
 
   const reducedMotion = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

@@ -42,6 +42,7 @@ def assemble(
     headings = [*renderer.headings]
     if references:
         headings.append(Heading(2, "references", "References"))
+    previews = preview_templates(renderer)
     previous, following = navigation.previous_and_next(page)
     html = templates.get_template("page.html.j2").render(
         book=book,
@@ -60,7 +61,8 @@ def assemble(
             for identifier, (number, text) in renderer.footnotes.items()
         ],
         references=Markup(references),
-        previews=Markup(preview_templates(renderer)),
+        previews=Markup(previews),
+        has_math='class="katex"' in body + previews,
         figures=sorted(renderer.interactive),
         previous=previous,
         following=following,

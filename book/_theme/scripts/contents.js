@@ -21,11 +21,12 @@
   });
   small.addEventListener("change", () => { if (document.body.classList.contains("contents-open")) setOpen(false); });
 
-  const current = drawer.querySelector("[aria-current]");
-  if (current && !small.matches) {
+  requestAnimationFrame(() => {
+    const current = drawer.querySelector("[aria-current]");
+    if (!current || small.matches) return;
     const offset = current.offsetTop - drawer.clientHeight / 2;
     if (offset > 0) drawer.scrollTop = offset;
-  }
+  });
 
   const links = [...document.querySelectorAll(".page-contents a")];
   if (!links.length) return;
@@ -45,5 +46,5 @@
     if (link && (link.offsetTop < panel.scrollTop + 40 || link.offsetTop > panel.scrollTop + panel.clientHeight - 60)) panel.scrollTop = link.offsetTop - panel.clientHeight / 2;
   }
   addEventListener("scroll", () => { if (!waiting) { waiting = true; requestAnimationFrame(follow); } }, { passive: true });
-  follow();
+  requestAnimationFrame(follow);
 })();

@@ -71,8 +71,7 @@
     box = owner = null;
   }
 
-  function showSoon(event) {
-    const link = event.currentTarget;
+  function showSoon(link) {
     clearTimeout(timer);
     if (link !== owner) timer = setTimeout(() => show(link), DELAY_MS);
   }
@@ -82,14 +81,13 @@
     timer = setTimeout(hide, DELAY_MS);
   }
 
-  document.querySelectorAll("main a[data-preview]").forEach((link) => {
-    if (matchMedia("(hover: hover)").matches) {
-      link.addEventListener("mouseenter", showSoon);
-      link.addEventListener("mouseleave", hideSoon);
-    }
-    link.addEventListener("focus", (event) => { if (link.matches(":focus-visible")) showSoon(event); });
-    link.addEventListener("blur", hideSoon);
-    link.addEventListener("click", hide);
-  });
+  const linkOf = (event) => event.target.closest?.("main a[data-preview]");
+  if (matchMedia("(hover: hover)").matches) {
+    document.addEventListener("mouseover", (event) => { const link = linkOf(event); if (link) showSoon(link); });
+    document.addEventListener("mouseout", (event) => { if (linkOf(event)) hideSoon(); });
+  }
+  document.addEventListener("focusin", (event) => { const link = linkOf(event); if (link?.matches(":focus-visible")) showSoon(link); });
+  document.addEventListener("focusout", (event) => { if (linkOf(event)) hideSoon(); });
+  document.addEventListener("click", (event) => { if (linkOf(event)) hide(); });
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
 })();
