@@ -255,7 +255,7 @@ def test_landing_page_links_the_chapters_that_exist_and_no_others(real_site: Pat
         assert card.select_one("svg[role=img][aria-label]"), number
         assert ("Planned" in card.select_one(".card-footer").text) == (card.name == "div"), number
     assert len(cards) == len(linked) + len(planned) == CHAPTERS_OF_THE_BOOK
-    assert linked == chapters_listed()
+    assert linked == chapters_listed(), "book/index.md: give each chapter of myst.yml a :link:"
 
 
 # Failure

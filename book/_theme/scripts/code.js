@@ -13,7 +13,7 @@
     if (!done) throw new Error("copying was refused");
   }
 
-  document.querySelectorAll("main .code").forEach((block) => {
+  document.querySelectorAll("main .code, main .nbkit-source").forEach((block) => {
     const button = document.createElement("button");
     button.type = "button";
     button.className = "copy-button";
@@ -31,7 +31,7 @@
   });
 
   const NAMES = { "code": "Code", "stream": "Output", "table-scroll": "Table", "math-scroll": "Formula", "html-output": "Output" };
-  const scrollers = document.querySelectorAll(".code pre, .stream, .table-scroll, .math-scroll, .html-output");
+  const scrollers = document.querySelectorAll(".code pre, .stream, .nbkit-source pre, .table-scroll, .math-scroll, .html-output");
   const observer = new ResizeObserver((entries) => {
     for (const { target } of entries) {
       const scrolls = target.scrollWidth > target.clientWidth + 1 || target.scrollHeight > target.clientHeight + 1;
