@@ -1,4 +1,4 @@
-# Generated, sha256 a8c543280981ea7f
+# Generated, sha256 83b079ce86ce1215
 """Training script of the job `reinforce_text`, tangled from notebooks/11_reinforce.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -67,7 +67,10 @@ def make_model(config: Config, vocabulary: CharVocabulary) -> HuggingFacePolicy:
 
 def tune_to_sentiment(base, vocabulary, config: Config, beta: float, seed: int) -> dict:
     """Train a copy of the base; return its curves, its cost and its judgement on fresh texts."""
-    policy, env = copy.deepcopy(base).requires_grad_(True), TextEnv(vocabulary, sentiment)
+    policy, env = (
+        copy.deepcopy(base).requires_grad_(True),
+        TextEnv(vocabulary, sentiment),
+    )
     settings = ReinforceConfig(
         updates=config.updates,
         batch_size=config.batch_size,
@@ -76,7 +79,13 @@ def tune_to_sentiment(base, vocabulary, config: Config, beta: float, seed: int) 
         seed=seed,
     )
     started = time.perf_counter()
-    history = train(policy, env, settings, reference=base, description=f"seed {seed}, beta {beta}")
+    history = train(
+        policy,
+        env,
+        settings,
+        reference=base,
+        description=f"seed {seed}, beta {beta}",
+    )
     seconds = time.perf_counter() - started
     generator = torch.Generator(config.device).manual_seed(10_000 + seed)
     fresh = rollout(policy, env, 256, generator=generator)
@@ -87,7 +96,10 @@ def tune_to_sentiment(base, vocabulary, config: Config, beta: float, seed: int) 
         "tokens_per_second": config.batch_size * sum(m["length"] for m in history) / seconds,
         "return": [round(m["return"], 4) for m in history],
         "kl": [round(m["kl"], 4) for m in history],
-        "final": {"sentiment": fresh.returns.mean().item(), **judge(fresh, env, base)},
+        "final": {
+            "sentiment": fresh.returns.mean().item(),
+            **judge(fresh, env, base),
+        },
         "examples": fresh.texts(env)[:3],
     }
 
@@ -96,7 +108,9 @@ def main(config: Config) -> dict:
     """Run the job; return its result and, if asked to, write it with its stamp."""
     torch.set_float32_matmul_precision("high")
     origin = provenance.start(
-        seeds=config.seeds, config=asdict(config), watched=("nbkit", "cluster_scripts")
+        seeds=config.seeds,
+        config=asdict(config),
+        watched=("nbkit", "cluster_scripts"),
     )
     vocabulary, corpus, runs = CharVocabulary(ALPHABET), reviews(8000, seed=1), []
     for seed in config.seeds:
