@@ -335,6 +335,20 @@ def test_figures_stand_on_light_paper_in_dark_mode(constructs_site: Site, open_p
     assert set(backgrounds) == {LIGHT}
 
 
+def test_figure_can_be_enlarged_by_keyboard(constructs_site: Site, open_page) -> None:
+    page = open_page(constructs_site.url("notebook/index.html"), viewport=NARROW)
+    button = page.get_by_role("button", name="Enlarge the figure: A grey ramp")
+    button.focus()
+    page.keyboard.press("Enter")
+    enlarged = page.locator("dialog.zoom img")
+    sync_api.expect(enlarged).to_be_visible()
+    assert enlarged.evaluate("(image) => image.naturalWidth") == 240
+    assert serious_findings(page) == []
+    page.keyboard.press("Escape")
+    sync_api.expect(enlarged).not_to_be_visible()
+    assert page.evaluate("document.activeElement.matches('.zoom-button')")
+
+
 def test_drawings_follow_the_colours(book_site: Site, open_page) -> None:
     strokes = []
     for scheme in ("light", "dark"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import struct
 from collections.abc import Callable
 
@@ -85,6 +86,25 @@ def test_content(render: Callable, mime: str) -> None:
 
 def test_every_content_has_a_case() -> None:
     assert {*CONTENTS, *NEEDS_NODE, *REFUSED} == set(CONTENT_RENDERERS)
+
+
+@pytest.mark.parametrize(
+    ("value", "tolerance", "shown"),
+    [
+        (0.3779261, 0.05, "0.378"),
+        (-0.0264121, 0.1, "−0.03"),
+        (1234.5678, 20.0, "1235"),
+        (0.5, 0.0, "0.5"),
+        (64, 1, "64"),
+    ],
+)
+def test_recorded_figure_is_rounded_by_its_tolerance(
+    render: Callable, value: float, tolerance: float, shown: str
+) -> None:
+    record = json.dumps({"name": "x", "value": value, "tol": tolerance})
+    html = render(cell(display("application/vnd.nbkit.record+json", record)))
+    assert f'<span class="record-value">{shown}</span>' in html
+    assert f"A recorded figure, {value}:" in html
 
 
 @pytest.mark.parametrize(

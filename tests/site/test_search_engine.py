@@ -50,9 +50,15 @@ def test_title_finds_the_top_of_a_page() -> None:
     assert places("ppo")[0] == ("PPO", "")
 
 
-def test_every_word_must_be_there() -> None:
-    assert places("baseline bias") == [("REINFORCE", "baseline")]
-    assert places("baseline clipping") == []
+def test_sections_with_every_word_come_first() -> None:
+    found = places("variance baseline bias")
+    assert found[0] == ("REINFORCE", "baseline")
+    assert ("REINFORCE", "variance") in found[1:]
+
+
+def test_half_of_the_words_must_be_there() -> None:
+    assert places("bias xyzzy") == [("REINFORCE", "baseline")]
+    assert places("bias xyzzy plugh") == []
 
 
 def test_beginning_of_a_word_is_enough_but_not_its_end() -> None:

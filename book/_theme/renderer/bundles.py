@@ -8,7 +8,17 @@ from functools import lru_cache
 from pathlib import Path
 
 THEME = Path(__file__).parent.parent
-SCRIPTS = ("search_engine", "theme", "contents", "code", "previews", "search", "highlight", "print")
+SCRIPTS = (
+    "search_engine",
+    "theme",
+    "contents",
+    "code",
+    "previews",
+    "search",
+    "highlight",
+    "zoom",
+    "print",
+)
 TOOLKIT = THEME / "interactive" / "toolkit.js"
 
 

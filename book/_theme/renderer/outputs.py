@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from collections.abc import Callable
 from html import escape
 from typing import Any
@@ -110,16 +111,19 @@ def _record(content: Content) -> str:
     missing = {"name", "value", "tol"} - record.keys()
     if missing:
         raise ContentError(f"a recorded figure lacks {', '.join(sorted(missing))}")
+    value, tolerance = record["value"], record["tol"]
     parts = element("span", escape(str(record["name"])), class_="record-name")
-    parts += element("span", escape(_number(record["value"])), class_="record-value")
-    parts += element("span", escape(f"± {_number(record['tol'])}"), class_="record-tolerance")
-    return element(
-        "p", parts, class_="record", title="A recorded figure: every run must agree with it"
-    )
+    parts += element("span", escape(_rounded(value, tolerance)), class_="record-value")
+    parts += element("span", escape(f"± {tolerance:g}"), class_="record-tolerance")
+    title = f"A recorded figure, {value}: every run must agree with it within {tolerance:g}"
+    return element("p", parts, class_="record", title=title)
 
 
-def _number(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+def _rounded(value: Any, tolerance: float) -> str:
+    """A number to one digit more than its tolerance has."""
+    if not isinstance(value, float) or tolerance <= 0:
+        return str(value)
+    return f"{value:.{max(0, 1 - math.floor(math.log10(tolerance)))}f}".replace("-", "−")
 
 
 def _html(content: Content) -> str:

@@ -45,7 +45,8 @@
   }
 
   function search(sections, query, limit = 20) {
-    // Sections that hold every term (as a word or its beginning), best first.
+    // Sections that hold every term (as a word or its beginning), best first; after them, if there is room,
+    // those that hold at least half of the terms.
     const wanted = terms(query);
     if (!wanted.length) return [];
     const rarity = new Map(wanted.map((term) => {
@@ -56,21 +57,21 @@
     const results = [];
     for (const section of sections) {
       let score = 0;
-      let all = true;
+      let found = 0;
       for (const term of wanted) {
         const title = section.heading ? 0 : fieldScore(section.foldedTitle, term, WEIGHTS.title);
-        const found = title + fieldScore(section.foldedHeading, term, WEIGHTS.heading) + fieldScore(section.foldedText, term, WEIGHTS.text);
-        if (!found) { all = false; break; }
-        score += found * rarity.get(term);
+        const hit = title + fieldScore(section.foldedHeading, term, WEIGHTS.heading) + fieldScore(section.foldedText, term, WEIGHTS.text);
+        if (hit) found += 1;
+        score += hit * rarity.get(term);
       }
-      if (!all) continue;
+      if (2 * found < wanted.length || !found) continue;
       if (wanted.length > 1) {
         if (occurrences(section.foldedHeading || section.foldedTitle, phrase).starts) score += WEIGHTS.phraseInHeading;
         if (occurrences(section.foldedText, phrase).starts) score += WEIGHTS.phraseInText;
       }
-      results.push({ section, score });
+      results.push({ section, score, found });
     }
-    results.sort((a, b) => b.score - a.score);
+    results.sort((a, b) => b.found - a.found || b.score - a.score);
     return results.slice(0, limit);
   }
 
