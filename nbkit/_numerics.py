@@ -87,17 +87,3 @@ def spread(x: Tensor, counted: Tensor, ddof: float) -> Spread:
     positive = variance > 0
     std = torch.where(positive, torch.where(positive, variance, 1.0).sqrt(), 0.0)
     return Spread(count, 4 * (origin + shifted_mean * size), deviation, std, size)
-
-
-def reverse_scan(terms: Tensor, decays: Tensor, dim: int) -> Tensor:
-    """y[t] = terms[t] + decays[t] * y[t+1] along `dim`, with 0 behind the end.
-
-    Every return and advantage of the book is this recursion: a step that is skipped has term 0 and
-    decay 1, a step after which nothing counts has decay 0.
-    """
-    carry = torch.zeros_like(terms.select(dim, 0))
-    out = []
-    for term, decay in zip(terms.unbind(dim)[::-1], decays.unbind(dim)[::-1], strict=True):
-        carry = torch.addcmul(term, decay, carry)
-        out.append(carry)
-    return torch.stack(out[::-1], dim)

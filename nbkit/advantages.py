@@ -3,13 +3,18 @@
 Nothing here is a loss: results are data for one. The losses cut the gradient through them.
 """
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
 from nbkit._groups import group_advantages
 from nbkit._inputs import bool_mask, check_floating, check_number, check_same_shape
-from nbkit._numerics import reverse_scan
+from nbkit._scan import reverse_scan
 from nbkit._whitening import batch_moments, merge_moments, whiten
+
+# Numbers that are worked on together: what a CPU's cache holds, what fills a GPU.
+BLOCK_ELEMENTS = {"cpu": 2**18, "other": 2**24}
 
 __all__ = [
     "batch_moments",
@@ -90,20 +95,40 @@ def gae(
     check_same_shape("next_values", next_values, "rewards", rewards)
     check_number("gamma", gamma, 0.0, 1.0)
     check_number("lam", lam, 0.0, 1.0)
-    counted = bool_mask(valid, rewards, name="valid", like_name="rewards")
     ends = bool_mask(terminated, rewards, name="terminated", like_name="rewards")
     stops = bool_mask(done, rewards, name="done", like_name="rewards")
-    if bool((ends & ~stops & counted).any()):
+    counted = None if valid is None else bool_mask(valid, rewards, "valid", "rewards")
+    alive_at_the_end = ends > stops if counted is None else (ends > stops) & counted
+    if bool(alive_at_the_end.view(torch.uint8).max()):
         raise ValueError(
             "done must be True wherever terminated is: it is terminated or truncated "
             f"(shape {tuple(stops.shape)})"
         )
-    bootstrap = torch.where(ends, 0.0, next_values)
-    deltas = torch.where(counted, rewards + gamma * bootstrap - values, 0.0)
-    decays = torch.full_like(deltas, gamma * lam).masked_fill(stops, 0.0)
-    decays = decays.masked_fill(~counted, 1.0)
-    advantages = torch.where(counted, reverse_scan(deltas, decays, 0), 0.0)
-    return advantages, torch.where(counted, advantages + values, 0.0)
+    blocks: list[Tensor] = []
+    for rows in _blocks_from_the_end(rewards):
+        bootstrap = torch.where(ends[rows], 0.0, next_values[rows])
+        deltas = torch.add(rewards[rows] - values[rows], bootstrap, alpha=gamma)
+        # gamma * lam, 0 where the episode stops. From bytes: from bool it is several times slower.
+        stopped = stops[rows].view(torch.uint8).to(deltas.dtype)
+        decays = torch.rsub(stopped, gamma * lam, alpha=gamma * lam)
+        if counted is not None:
+            deltas = torch.where(counted[rows], deltas, 0.0)
+            decays = torch.where(counted[rows], decays, 1.0)
+        behind = blocks[-1][0] if blocks else None
+        blocks.append(reverse_scan(deltas, decays, 0, behind))
+    advantages = torch.cat(blocks[::-1])
+    returns = advantages + values
+    if counted is None:
+        return advantages, returns
+    return torch.where(counted, advantages, 0.0), torch.where(counted, returns, 0.0)
+
+
+def _blocks_from_the_end(x: Tensor) -> Iterator[slice]:
+    """Slices of steps, the last first."""
+    elements = BLOCK_ELEMENTS.get(x.device.type, BLOCK_ELEMENTS["other"])
+    size = max(1, elements * x.shape[0] // max(1, x.numel()))
+    for start in reversed(range(0, x.shape[0], size)):
+        yield slice(start, start + size)
 
 
 def token_gae(

@@ -1,11 +1,14 @@
 """Returns and advantages against independent oracles: explicit sums and plain loops."""
 
 import hypothesis.strategies as st
+import pytest
 import torch
 from hypothesis import given
 from tensor_values import f64, same
 from torch import Tensor
 
+from nbkit import advantages as advantages_module
+from nbkit._scan import reverse_scan
 from nbkit.advantages import (
     batch_moments,
     discounted_returns,
@@ -193,8 +196,47 @@ def test_group_advantages_ignore_a_shift_and_sum_to_zero(seed: int, shift: float
         same(group_advantages(rewards + shift, 4, scale=scale), result, atol=1e-9)
 
 
-def test_two_others_that_are_equal_but_for_rounding_are_not_divided_by_noise() -> None:
-    """0.1 summed in another order would give a tiny std; the others here are equal exactly."""
+@given(
+    seed=SEEDS,
+    steps=st.integers(1, 40),
+    shape=st.sampled_from([(), (3,), (2, 3)]),
+    dim=st.integers(0, 2),
+)
+def test_both_ways_of_the_recursion_are_the_plain_loop(
+    seed: int, steps: int, shape: tuple[int, ...], dim: int
+) -> None:
+    """Row by row in numpy, and side by side in torch (which autograd and GPUs take)."""
+    g = torch.Generator().manual_seed(seed)
+    terms, decays = torch.randn(2, steps, *shape, generator=g, dtype=torch.float64)
+    behind = torch.randn(shape, generator=g, dtype=torch.float64)
+    carry, rows = behind, []
+    for t in reversed(range(steps)):
+        carry = terms[t] + decays[t] * carry
+        rows.append(carry)
+    expected, dim = torch.stack(rows[::-1]), min(dim, len(shape))
+    moved = (x.movedim(0, dim) for x in (terms, decays))
+    plain = reverse_scan(*moved, dim, behind)
+    tracked = reverse_scan(
+        terms.movedim(0, dim).clone().requires_grad_(), decays.movedim(0, dim), dim, behind
+    )
+    for result in (plain, tracked):
+        same(result.movedim(dim, 0), expected, atol=1e-12)
+    assert tracked.requires_grad
+    assert not plain.requires_grad
+
+
+@pytest.mark.parametrize("elements", [1, 7, 10**6])
+def test_gae_in_blocks_of_any_size(elements: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rewards, values, next_values = torch.randn(3, 11, 3, dtype=torch.float64)
+    done = torch.rand(11, 3) < 0.3
+    wanted = gae(rewards, values, next_values, done, done, gamma=0.9, lam=0.8)[0]
+    monkeypatch.setattr(advantages_module, "BLOCK_ELEMENTS", {"other": elements})
+    blocked = gae(rewards, values, next_values, done, done, gamma=0.9, lam=0.8)[0]
+    same(blocked, wanted, atol=1e-12)
+
+
+def test_others_that_are_equal_are_not_divided_by_rounding_noise() -> None:
+    """Three times 0.1 has no deviation; a naive float32 sum of squares gives it one."""
     rewards = torch.tensor([0.3, 0.1, 0.1, 0.1])
     result = group_advantages(rewards, 4, baseline="leave-one-out")
     torch.testing.assert_close(result[0], torch.tensor(0.2), atol=1e-6, rtol=0)
