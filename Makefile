@@ -21,7 +21,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help book test lab execute study check serve pdf parity clean
+.PHONY: help book test lab execute study check serve pdf parity clean check-types check-tests
 
 help:
 	@echo "make book               render the stored outputs to _build/html"
@@ -57,11 +57,17 @@ study: $(ALL)
 	@test -n "$(NAME)" || { echo "Say which study: make study NAME=reinforce_text"; exit 1; }
 	$(BIN)/nbkit study $(NAME)
 
+# Types and fast tests side by side: one processor each.
 check: $(ALL)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/nbkit lint-prose
+	@$(MAKE) --no-print-directory -j2 --output-sync=target check-types check-tests
+
+check-types:
+	$(BIN)/mypy
+
+check-tests:
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -p no:nbmake -n 2 -m "not slow and not browser" tests
 
 parity: $(ALL)
