@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from nbkit._inputs import check_integers, check_same_shape
 from nbkit.envs.text import TextEnv
 from nbkit.logprobs import next_token_logprobs
 from nbkit.masks import masked_mean
@@ -22,8 +23,8 @@ def distinct_n(rows: Sequence[Sequence], n: int) -> float:
     Errors:
         ValueError: ``n`` below 1, or no row with at least ``n`` tokens.
 
-    Source: Li et al., "A Diversity-Promoting Objective Function for Neural Conversation Models"
-    (2016), section 5.
+    Source: after Li et al., "A Diversity-Promoting Objective Function for Neural Conversation
+    Models" (2016), who divide by the number of tokens; here the share lies between 0 and 1.
 
     """
     if n < 1:
@@ -52,6 +53,7 @@ def perplexity(policy: TextPolicy, ids: Tensor, mask: Tensor) -> float:
         mask: (B, T); ``mask[:, t]`` says whether ``ids[:, t+1]`` counts.
 
     """
+    check_integers("ids", ids, ndim=2)
     return float(torch.exp(-masked_mean(next_token_logprobs(policy(ids), ids), mask)))
 
 
@@ -66,6 +68,7 @@ def judge(batch: TextRollout, env: TextEnv, base: TextPolicy) -> dict[str, float
         over tokens of ``log pi - log pi_base``.
 
     """
+    check_same_shape("batch.logprobs", batch.logprobs, "batch.tokens", batch.tokens)
     scores = next_token_logprobs(base(batch.ids), batch.ids)
     log_ratio = torch.where(batch.mask, batch.logprobs - scores, 0.0)
     return {

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from nbkit._inputs import check_number
 from nbkit.envs.text import TextEnv
 from nbkit.logprobs import token_logprobs
 from nbkit.policies import TextPolicy
@@ -69,15 +70,23 @@ def rollout(
         generator: source of all randomness, on the device of the policy.
         temperature: logits are divided by it; ``logprobs`` are of the tempered distribution.
 
+    Raises:
+        ValueError: a batch size below 1, a temperature that is not positive, a policy and an
+            environment with different vocabularies.
+
     """
-    if temperature <= 0:
-        raise ValueError(f"temperature: must be positive, got {temperature}")
+    check_number("temperature", temperature, 0.0, open_low=True)
     state = env.reset(batch_size, device=generator.device)
     tokens, memory = state[:, 0], None
     running = torch.ones(batch_size, dtype=torch.bool, device=generator.device)
     masks, rewards, logprobs = [], [], []
     while running.any():
         logits, memory = policy.step(tokens, memory)
+        if logits.shape[-1] != len(env.vocabulary):
+            raise ValueError(
+                f"policy: it scores {logits.shape[-1]} tokens, but the vocabulary of env has "
+                f"{len(env.vocabulary)}"
+            )
         probabilities = torch.softmax(logits.float() / temperature, -1)
         sampled = torch.multinomial(probabilities, 1, generator=generator)
         step = env.step(sampled[:, 0])

@@ -1,11 +1,13 @@
 """A text environment from scratch: the state is the tokens so far, an action is the next token."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from nbkit._inputs import check_integers
 from nbkit.envs.vocabulary import Vocabulary
 
 TerminalReward = Callable[[str], float]
@@ -65,6 +67,8 @@ class TextEnv:
 
     def reset(self, batch_size: int, *, device: torch.device | str = "cpu") -> Tensor:
         """Start ``batch_size`` episodes; return the state (B, 1), which is BOS."""
+        if not isinstance(batch_size, int) or batch_size < 1:
+            raise ValueError(f"batch_size: need an integer of at least 1, got {batch_size!r}")
         self._state = torch.full((batch_size, 1), self.vocabulary.bos_id, device=device)
         self._terminated = torch.zeros(batch_size, dtype=torch.bool, device=device)
         self._texts = [""] * batch_size
@@ -77,6 +81,12 @@ class TextEnv:
         if actions.shape != self._terminated.shape:
             raise ValueError(
                 f"actions: shape {tuple(actions.shape)}, expected ({len(self._texts)},)"
+            )
+        check_integers("actions", actions)
+        if bool(((actions < 0) | (actions >= len(self.vocabulary))).any()):
+            raise ValueError(
+                f"actions: ids must lie in 0..{len(self.vocabulary) - 1}; got "
+                f"{int(actions.min())} to {int(actions.max())}"
             )
         if self._state.shape[1] > self.max_new_tokens:
             raise RuntimeError("step: every episode is over; call reset")
@@ -100,8 +110,12 @@ class TextEnv:
             if not running[i] or (self.step_reward is None and not ending[i]):
                 continue
             before, self._texts[i] = self._texts[i], self.vocabulary.decode(row)
+            reward = 0.0
             if self.step_reward is not None:
-                rewards[i] += self.step_reward(before, self._texts[i])
+                reward += self.step_reward(before, self._texts[i])
             if ending[i] and self.terminal_reward is not None:
-                rewards[i] += self.terminal_reward(self._texts[i])
+                reward += self.terminal_reward(self._texts[i])
+            if not math.isfinite(reward):
+                raise ValueError(f"reward: {reward} for the text {self._texts[i]!r}")
+            rewards[i] = reward
         return rewards

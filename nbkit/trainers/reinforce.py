@@ -8,6 +8,13 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from nbkit._inputs import (
+    bool_mask,
+    check_choice,
+    check_floating,
+    check_number,
+    check_same_shape,
+)
 from nbkit.advantages import discounted_returns
 from nbkit.baselines import batch_mean_baseline, leave_one_out_baseline
 from nbkit.envs.text import TextEnv
@@ -16,6 +23,13 @@ from nbkit.losses import policy_gradient_loss
 from nbkit.masks import aggregate, masked_mean
 from nbkit.policies import TextPolicy
 from nbkit.rollouts import TextRollout, rollout
+
+_WEIGHTS = ("return", "reward-to-go")
+_BASELINES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "none": lambda returns, mask: torch.zeros_like(returns),
+    "batch-mean": batch_mean_baseline,
+    "leave-one-out": leave_one_out_baseline,
+}
 
 
 @dataclass(frozen=True)
@@ -46,12 +60,15 @@ class ReinforceConfig:
     max_grad_norm: float = 1.0
     seed: int = 0
 
-
-_BASELINES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "none": lambda returns, mask: torch.zeros_like(returns),
-    "batch-mean": batch_mean_baseline,
-    "leave-one-out": leave_one_out_baseline,
-}
+    def __post_init__(self) -> None:
+        check_number("updates", self.updates, 1)
+        check_number("batch_size", self.batch_size, 1)
+        check_number("learning_rate", self.learning_rate, 0.0, open_low=True)
+        check_choice("weight", self.weight, _WEIGHTS)
+        check_choice("baseline", self.baseline, sorted(_BASELINES))
+        check_number("gamma", self.gamma, 0.0, 1.0)
+        check_number("kl_coefficient", self.kl_coefficient, 0.0)
+        check_number("max_grad_norm", self.max_grad_norm, 0.0, open_low=True)
 
 
 def reinforce_weights(
@@ -67,15 +84,15 @@ def reinforce_weights(
         gamma: discount.
 
     Errors:
-        ValueError: unknown ``weight`` or ``baseline``.
+        ValueError: unknown ``weight`` or ``baseline``, shapes that do not fit.
 
     Source: Williams (1992); Sutton and Barto (2018), equations 13.8 and 13.11.
 
     """
-    if weight not in ("return", "reward-to-go"):
-        raise ValueError(f"weight: {weight!r} is not 'return' or 'reward-to-go'")
-    if baseline not in _BASELINES:
-        raise ValueError(f"baseline: {baseline!r} is not one of {sorted(_BASELINES)}")
+    check_choice("weight", weight, _WEIGHTS)
+    check_choice("baseline", baseline, sorted(_BASELINES))
+    check_floating("rewards", rewards, ndim=2)
+    mask = bool_mask(mask, rewards, like_name="rewards")
     returns = discounted_returns(rewards, gamma, mask=mask)
     if weight == "return":
         returns = torch.where(mask, returns[:, :1].expand_as(returns), 0.0)
@@ -120,12 +137,14 @@ def train(
         description: label of the bar.
 
     Errors:
-        ValueError: a KL coefficient without a reference.
+        ValueError: a KL coefficient without a reference; a policy whose parameters are frozen.
 
     """
     if config.kl_coefficient and reference is None:
         raise ValueError("reference: a KL coefficient needs a reference policy")
     parameters = list(policy.parameters())
+    if not any(parameter.requires_grad for parameter in parameters):
+        raise ValueError("policy: all parameters are frozen; call requires_grad_(True) on a copy")
     optimiser = torch.optim.Adam(parameters, lr=config.learning_rate)
     generator = torch.Generator(parameters[0].device).manual_seed(config.seed)
     history = []
@@ -149,6 +168,7 @@ def update(
     reference: TextPolicy | None = None,
 ) -> dict[str, float]:
     """Take one gradient step on one batch; return its metrics."""
+    check_same_shape("batch.rewards", batch.rewards, "batch.tokens", batch.tokens)
     logits = policy(batch.ids[:, :-1])
     logprobs = token_logprobs(logits, batch.tokens)
     rewards, kl = batch.rewards, None

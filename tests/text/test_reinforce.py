@@ -1,4 +1,5 @@
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -142,9 +143,9 @@ def test_the_kl_term_holds_the_policy_near_its_reference(world):
 
 def test_unknown_settings_are_named():
     rewards, mask = torch.zeros(1, 1), torch.ones(1, 1, dtype=torch.bool)
-    with pytest.raises(ValueError, match="weight: 'sum'"):
+    with pytest.raises(ValueError, match="weight must be one of"):
         reinforce_weights(rewards, mask, weight="sum", baseline="none")
-    with pytest.raises(ValueError, match="baseline: 'mean'"):
+    with pytest.raises(ValueError, match="baseline must be one of"):
         reinforce_weights(rewards, mask, weight="return", baseline="mean")
 
 
@@ -187,3 +188,49 @@ def test_rewards_by_hand():
         expected = 3.1 * n / ((3.1 * n) ** 2 + 15) ** 0.5
         assert sentiment(" ".join(["great"] * n)) == pytest.approx(expected, abs=1e-3)
     assert sentiment_of_distinct_words("great, great great.") == pytest.approx(sentiment("great,"))
+
+
+def test_shapes_that_would_broadcast_are_refused(world):
+    policy, env = world
+    square = torch.ones(3, 3, dtype=torch.bool)
+    for baseline in (leave_one_out_baseline, batch_mean_baseline):
+        with pytest.raises(ValueError, match="returns must have 2"):
+            baseline(torch.randn(3), square)
+        with pytest.raises(ValueError, match="mask must have the shape"):
+            baseline(torch.randn(3, 3), square[0])
+    with pytest.raises(ValueError, match="rewards must have 2"):
+        reinforce_weights(torch.randn(3), square, weight="return", baseline="none")
+    batch = rollout(policy, env, 4, generator=generator())
+    with pytest.raises(ValueError, match=r"batch\.logprobs must have the shape"):
+        judge(replace(batch, logprobs=batch.logprobs[:, :1]), env, policy)
+    ones = torch.ones(2, 3)
+    weights = reinforce_weights(ones, ones, weight="reward-to-go", baseline="none")
+    assert weights.tolist() == [[3, 2, 1], [3, 2, 1]]  # a 0/1 mask of floats is a mask
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"updates": 0}, {"batch_size": 0}, {"learning_rate": 0}, {"gamma": 2}, {"weight": "sum"}],
+)
+def test_settings_out_of_range_are_refused(change):
+    with pytest.raises(ValueError, match=next(iter(change))):
+        ReinforceConfig(**change)
+
+
+def test_a_frozen_policy_and_a_foreign_vocabulary_are_refused(world):
+    policy, env = world
+    frozen = copy.deepcopy(policy).requires_grad_(False)
+    with pytest.raises(ValueError, match="policy: all parameters are frozen"):
+        train(frozen, env, ReinforceConfig(), progress=False)
+    with pytest.raises(ValueError, match="policy: it scores 10 tokens"):
+        rollout(make_policy("lstm", 10, width=8), env, 2, generator=generator())
+    with pytest.raises(ValueError, match="batch_size"):
+        rollout(policy, env, 0, generator=generator())
+    with pytest.raises(ValueError, match="actions: ids"):
+        env.reset(1)
+        env.step(torch.tensor([len(env.vocabulary)]))
+    with pytest.raises(ValueError, match="actions must hold integers"):
+        env.step(torch.tensor([1.0]))
+    broken = TextEnv(env.vocabulary, lambda text: float("nan"), max_new_tokens=2)
+    with pytest.raises(ValueError, match="reward: nan for the text"):
+        rollout(policy, broken, 2, generator=generator())
