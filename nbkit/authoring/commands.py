@@ -47,10 +47,16 @@ def stamp(
 ) -> None:
     """Say for every page whether its outputs still belong to its text, and why not."""
     from nbkit.authoring.page import find_pages
-    from nbkit.authoring.repository import chapter_number, find_root, notebooks
+    from nbkit.authoring.repository import (
+        chapter_number,
+        find_root,
+        notebooks,
+        require_chapter,
+    )
     from nbkit.authoring.stamp import check_orphans, check_page
 
     root = find_root()
+    require_chapter(root, chapter)
     pages = find_pages(root)
     chosen = [p for p in pages if chapter is None or chapter_number(p.text) == chapter]
     findings = [finding for page in chosen for finding in check_page(page)]
@@ -94,9 +100,10 @@ def tangle(
     """Write the jobs' training scripts from the cells tagged `tangle`."""
     from nbkit.authoring import tangle as tool
     from nbkit.authoring.page import find_pages
-    from nbkit.authoring.repository import chapter_number, find_root
+    from nbkit.authoring.repository import chapter_number, find_root, require_chapter
 
     root = find_root()
+    require_chapter(root, chapter)
     pages = [p for p in find_pages(root) if chapter is None or chapter_number(p.text) == chapter]
     scripts = tool.scripts(root, pages)
     if check:
@@ -111,7 +118,7 @@ def tangle(
 def lint_prose(
     files: Annotated[list[Path] | None, typer.Argument(help="Default: all prose.")] = None,
 ) -> None:
-    """Check that names, paths, commands, links and citations in prose exist, and its spelling."""
+    """Check prose: what it names, links and cites exists, is spelled alike, and has no gaps."""
     from nbkit.authoring.lint import Linter, prose_files
     from nbkit.authoring.repository import find_root
     from nbkit.cli import root_group
@@ -136,7 +143,7 @@ def test(
     jobs: Annotated[int, typer.Option(min=1, help="How many notebooks side by side.")] = 2,
 ) -> None:
     """Run everything that CI runs; the last line says how many passed and failed."""
-    from nbkit.authoring.repository import find_root
+    from nbkit.authoring.repository import find_root, require_chapter
     from nbkit.authoring.suite.items import KINDS
     from nbkit.authoring.suite.run import run_suite
 
@@ -144,7 +151,9 @@ def test(
     if unknown:
         raise UserError(f"there is no kind {unknown[0]!r}; the kinds are {', '.join(KINDS)}")
     kinds = tuple(only) if only else KINDS
-    if not run_suite(find_root(), chapter=chapter, kinds=kinds, workers=jobs):
+    root = find_root()
+    require_chapter(root, chapter)
+    if not run_suite(root, chapter=chapter, kinds=kinds, workers=jobs):
         raise typer.Exit(1)
 
 
@@ -177,9 +186,10 @@ def study(
     root = find_root()
     name = name.removesuffix(".py").removeprefix("studies/")
     script = root / "studies" / f"{name}.py"
-    if not script.is_file():
-        names = ", ".join(sorted(path.stem for path in script.parent.glob("*.py"))) or "none"
-        raise UserError(f"there is no study {name!r}; the studies are: {names}")
+    names = sorted(path.stem for path in (root / "studies").glob("[!_]*.py"))
+    if name not in names:
+        listed = ", ".join(names) or "none"
+        raise UserError(f"there is no study {name!r}; the studies are: {listed}")
     result = root / "studies" / "results" / f"{name}.json"
     words = [str(script), "--out", str(result), *(["--check"] if check else [])]
     done = subprocess.run(

@@ -19,6 +19,8 @@ PATH = re.compile(r"(?:\.\.?/)*[\w.-]+(?:/[\w.*-]+)*/?")
 # A file name without a folder is looked for everywhere if it ends like one of our own documents.
 BARE = re.compile(r"[\w.-]+\.(?:md|toml|yml|yaml|txt|ipynb|bib)")
 PLACEHOLDER = re.compile(r"NN|[<>{}…]|(?:^|/)(?:NAME|JOB|LABEL|PAGE|PATH|RUN|SLUG)\b")
+# A figure or a name that is still to be put in.
+UNFILLED = re.compile(r"@@\w[\w.-]*@@")
 # Folders that the commands make; they are not in a fresh clone.
 MADE = {"_build", ".venv", ".nbkit", "runs"}
 SKIPPED = {".git", ".venv", "_build", "node_modules", "__pycache__"}
@@ -53,12 +55,20 @@ class Linter:
             self._spelling,
         ]
         name = relative(path, self.root)
-        return [
+        text = path.read_text(encoding="utf-8")
+        found = [
             Finding(name, problem, mend, line.number)
-            for line in prose_lines(path.read_text(encoding="utf-8"))
+            for line in prose_lines(text)
             for rule in rules
             for problem, mend in rule(line, path)
         ]
+        # A reader sees an unfilled placeholder in code and in front matter too.
+        found += [
+            Finding(name, f"{gap} is an unfilled placeholder", "put in what it stands for", number)
+            for number, line in enumerate(text.splitlines(), start=1)
+            for gap in UNFILLED.findall(line)
+        ]
+        return sorted(found, key=lambda finding: finding.line or 0)
 
     def _codes(self, line: Line, path: Path) -> Iterator[Problem]:
         for code in line.codes:

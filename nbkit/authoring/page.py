@@ -153,11 +153,21 @@ def content_of_text(text: str, name: str) -> Content:
         notebook = jupytext.reads(text, fmt=TEXT_FORMAT)
     except Exception as error:  # jupytext raises many kinds; each means that the text is not MyST
         raise UserError(f"{name} cannot be read as a MyST page: {_first_line(error)}") from error
-    return content_of_notebook(notebook)
+    return content_of_notebook(notebook, name)
 
 
-def content_of_notebook(notebook: dict[str, Any]) -> Content:
-    """Take the content out of a notebook, whether parsed from text or executed."""
+def content_of_notebook(notebook: dict[str, Any], name: str) -> Content:
+    """Take the content out of a notebook, whether parsed from text or executed.
+
+    Raises:
+        UserError: a cell holds a pasted picture, which no text page can hold.
+    """
+    pasted = pasted_cell(notebook)
+    if pasted is not None:
+        raise UserError(
+            f"{name}: cell {pasted} holds a pasted picture, which its text page cannot hold; save "
+            "the picture as a file under book/pictures, link that, and remove the pasted one"
+        )
     metadata = dict(notebook["metadata"])
     settings = {
         key: value
@@ -202,6 +212,12 @@ def notebook_of_content(content: Content, *, key: str) -> dict[str, Any]:
 def is_front_matter(cell: dict[str, Any]) -> bool:
     """Say whether a cell is the generated first cell that carries the front matter to mystmd."""
     return cell["metadata"].get("nbkit") == FRONT_MATTER_ROLE
+
+
+def pasted_cell(notebook: dict[str, Any]) -> int | None:
+    """The number, from 1, of the first cell that holds attachments (pasted pictures), or None."""
+    cells = enumerate(notebook["cells"], start=1)
+    return next((number for number, cell in cells if cell.get("attachments")), None)
 
 
 def read_notebook(path: Path, name: str) -> dict[str, Any] | None:

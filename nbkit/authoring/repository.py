@@ -46,6 +46,22 @@ def chapter_number(path: Path) -> int | None:
     return int(found.group(1)) if found else None
 
 
+def require_chapter(root: Path, chapter: int | None) -> None:
+    """Check the number of a chapter that a user typed; None stands for every chapter.
+
+    Raises:
+        UserError: no page, solution or exercise has that number.
+    """
+    files = [
+        *markdown_files(root, PAGE_FOLDERS),
+        *notebooks(root, (*PAGE_FOLDERS, "exercises")),
+    ]
+    known = {number for path in files if (number := chapter_number(path)) is not None}
+    if chapter is not None and chapter not in known:
+        numbers = ", ".join(map(str, sorted(known))) or "none"
+        raise UserError(f"there is no chapter {chapter}; the chapters are: {numbers}")
+
+
 def relative(path: Path, root: Path) -> str:
     """Name a file as the messages do: its path from the root, with forward slashes."""
     path = path.resolve()

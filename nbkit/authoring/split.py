@@ -24,6 +24,7 @@ from nbkit.authoring.page import (
     digest,
     notebook_of_content,
     notebook_text,
+    pasted_cell,
     read_notebook,
 )
 from nbkit.authoring.repository import notebooks, relative, write_atomically
@@ -70,11 +71,21 @@ class Exercise:
 
     def state(self) -> str:
         """ "missing", "current", "outdated" (generated, from an older text) or "edited"."""
+        return self._state_of(self.path)
+
+    def state_beside(self) -> str:
+        """The state of the new version beside an edited exercise, in the words of `state`."""
+        return self._state_of(self.beside)
+
+    def _state_of(self, path: Path) -> str:
         wanted = self.wanted()["metadata"]["nbkit"]["exercise"]
-        there = read_notebook(self.path, self.name)
+        name = relative(path, self.root)
+        there = read_notebook(path, name)
         if there is None:
             return "missing"
-        found = _digest(content_of_notebook(there))
+        if pasted_cell(there) is not None:
+            return "edited"
+        found = _digest(content_of_notebook(there, name))
         if found == wanted["digest"]:
             return "current"
         recorded = there["metadata"].get("nbkit", {}).get("exercise", {}).get("digest")
@@ -96,17 +107,23 @@ def write(exercise: Exercise) -> str:
 
     Returns:
         One line that says what was done.
+
+    Raises:
+        UserError: both the exercise and the new version beside it were edited; both stay.
     """
     state = exercise.state()
     if state == "current":
         return f"{exercise.name}: up to date"
     text = notebook_text(exercise.wanted())
     if state == "edited":
+        beside = relative(exercise.beside, exercise.root)
+        if exercise.state_beside() == "edited":
+            raise UserError(
+                f"{exercise.name} and {beside} have both been edited and stay as they are; "
+                f"rename {beside} to keep its work, or delete it, and {MEND} again"
+            )
         write_atomically(exercise.beside, text)
-        return (
-            f"{exercise.name}: has been edited and stays as it is; the new version is "
-            f"{relative(exercise.beside, exercise.root)}"
-        )
+        return f"{exercise.name}: has been edited and stays as it is; the new version is {beside}"
     write_atomically(exercise.path, text)
     return f"{exercise.name}: written from {exercise.solution.name}"
 

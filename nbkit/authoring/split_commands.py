@@ -23,9 +23,10 @@ def split(
     from nbkit.authoring import split as tool
     from nbkit.authoring.commands import report, say
     from nbkit.authoring.page import find_pages
-    from nbkit.authoring.repository import chapter_number, find_root
+    from nbkit.authoring.repository import chapter_number, find_root, require_chapter
 
     root = find_root()
+    require_chapter(root, chapter)
     exercises = [
         exercise
         for exercise in tool.find_exercises(root, find_pages(root))

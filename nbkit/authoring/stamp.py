@@ -100,7 +100,7 @@ def edited_side(page: Page) -> str:
     if notebook is None:
         return "text"
     text = page.content().text_digest
-    other = content_of_notebook(notebook).text_digest
+    other = content_of_notebook(notebook, page.notebook_name).text_digest
     stamp = stored_stamp(notebook)
     if text == other:
         return "none" if stamp is not None and stamp["text"] == text else "text"

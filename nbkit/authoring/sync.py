@@ -31,7 +31,8 @@ def sync(page: Page) -> str:
 
     Raises:
         UserError: both files were edited; then the notebook's text is written to a third file
-            beside them, to be merged by hand, and neither is touched.
+            beside them, to be merged by hand, and neither is touched. A third file that holds
+            something else, a merge under way perhaps, is not touched either.
     """
     side = edited_side(page)
     if side == "none":
@@ -44,6 +45,12 @@ def sync(page: Page) -> str:
     new = text_of_notebook(notebook, old, page.notebook_name)
     if side == "both":
         other = page.text.with_suffix(".from-notebook.txt")
+        if other.exists() and other.read_text(encoding="utf-8") != new:
+            raise UserError(
+                f"{page.name} and {page.notebook_name} were both edited, and "
+                f"{relative(other, page.root)} holds another text than the notebook and stays as "
+                f"it is; finish the merge, or move that file away, and run `nbkit sync {page.name}`"
+            )
         write_atomically(other, new)
         raise UserError(
             f"{page.name} and {page.notebook_name} were both edited; the notebook's text is in "
@@ -80,7 +87,7 @@ def text_of_notebook(notebook: dict[str, Any], old: str, name: str) -> str:
     Raises:
         UserError: the text would not read back as the same cells, so it must not be trusted.
     """
-    content = content_of_notebook(notebook)
+    content = content_of_notebook(notebook, name)
     made = notebook_of_content(replace(content, front={}, settings={}), key=name)
     made["metadata"]["jupytext"] = {"default_lexer": _lexer(old)}
     body = jupytext.writes(nbformat.from_dict(made), fmt=TEXT_FORMAT)

@@ -225,6 +225,57 @@ def test_a_learners_work_is_never_overwritten(split_book: Book):
     assert f"{EXERCISE}: was edited; it is generated" in output
 
 
+def test_work_in_the_new_version_is_never_overwritten(split_book: Book):
+    beside = "exercises/01_small.new.ipynb"
+    split_book.edit_notebook(EXERCISE, "raise NotImplementedError", "return 2 * x  #")
+    split_book.nbkit("exercises", "split")
+    split_book.edit_notebook(beside, "raise NotImplementedError", "return x + x  #")
+    work = split_book.read(EXERCISE), split_book.read(beside)
+    for extra in ("", "A new hint.\n"):
+        split_book.page(SOLUTION, solution(extra=extra), title="Solutions: doubling")
+        message = one_sentence(split_book.nbkit("exercises", "split", status=1))
+        assert message == (
+            f"{EXERCISE} and {beside} have both been edited and stay as they are; rename {beside} "
+            "to keep its work, or delete it, and run `nbkit exercises split` again"
+        )
+        assert (split_book.read(EXERCISE), split_book.read(beside)) == work
+    (split_book.root / beside).rename(split_book.root / "mine.ipynb")
+    split_book.nbkit("exercises", "split")
+    assert "A new hint." in sources(split_book, beside)
+
+
+def test_a_new_version_that_nobody_edited_is_renewed(split_book: Book):
+    split_book.edit_notebook(EXERCISE, "raise NotImplementedError", "return 2 * x  #")
+    split_book.nbkit("exercises", "split")
+    split_book.page(SOLUTION, solution(extra="A new hint.\n"), title="Solutions: doubling")
+    split_book.nbkit("exercises", "split")
+    assert "A new hint." in sources(split_book, "exercises/01_small.new.ipynb")
+
+
+def test_a_picture_pasted_by_a_learner_counts_as_an_edit(split_book: Book):
+    notebook = split_book.notebook(EXERCISE)
+    notebook["cells"][1]["attachments"] = {"image.png": {"image/png": "aGVsbG8="}}
+    split_book.save_notebook(EXERCISE, notebook)
+    work = split_book.read(EXERCISE)
+    assert "stays as it is" in split_book.nbkit("exercises", "split")
+    assert split_book.read(EXERCISE) == work
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["exercises", "split", "--check"],
+        ["exercises", "split"],
+        ["stamp", "--check"],
+        ["tangle", "--check"],
+        ["test"],
+    ],
+)
+def test_an_unknown_chapter_is_refused_first(split_book: Book, command: list[str]):
+    message = one_sentence(split_book.nbkit(*command, "--chapter", "99", status=1))
+    assert message == "there is no chapter 99; the chapters are: 1"
+
+
 def test_outputs_and_ids_of_an_editor_do_not_count_as_edits(split_book: Book):
     notebook = split_book.notebook(EXERCISE)
     for number, cell in enumerate(notebook["cells"]):

@@ -139,7 +139,7 @@ def test_a_failing_unit_test_and_a_failing_study_fail(whole: Book):
 @pytest.mark.slow
 def test_nothing_to_run_and_an_unknown_kind_are_one_sentence(whole: Book):
     message = one_sentence(whole.nbkit("test", "--chapter", "99", "--only", "notebooks", status=1))
-    assert "nothing belongs to chapter 99" in message
+    assert message.startswith("there is no chapter 99; the chapters are: 1, 2")
     assert "there is no kind 'all'" in one_sentence(whole.nbkit("test", "--only", "all", status=1))
 
 
@@ -154,6 +154,9 @@ def test_studies_are_run_by_name(whole: Book):
     assert whole.read("studies/results/curve.json") == "1"
     message = one_sentence(whole.nbkit("study", "curves", status=1))
     assert message == "there is no study 'curves'; the studies are: curve"
+    whole.write("outside.py", "")
+    message = one_sentence(whole.nbkit("study", "../outside", status=1))
+    assert message == "there is no study '../outside'; the studies are: curve"
     whole.write("studies/curve.py", "raise SystemExit(3)\n")
     assert "exit status 3" in one_sentence(whole.nbkit("study", "curve", "--check", status=1))
 
@@ -200,11 +203,17 @@ def test_counts_of_a_report(tmp_path):
     assert (verdict.passed, verdict.failed, verdict.remark) == (3, 3, "3 skipped")
 
 
-def test_a_chapter_over_its_time_is_remarked():
-    job = Job("x", ["x"], REPOSITORY)
-    item = suite_items.Item("notebooks", job, live_limit_seconds=120)
-    assert suite_items.judge(item, outcome(0, 121)).remark == "over its limit of 120 s"
-    assert suite_items.judge(item, outcome(0, 119)).remark == ""
+def test_a_chapter_over_its_time_is_remarked(tmp_path):
+    report = tmp_path / "report.xml"
+    item = suite_items.Item("notebooks", Job("x", ["x"], REPOSITORY), report, False, 120)
+
+    def remark(seconds: float, whole: float) -> str:
+        case = f'<testcase time="{seconds}"/>'
+        report.write_text(f'<testsuite tests="1" failures="0" errors="0">{case}</testsuite>')
+        return suite_items.judge(item, outcome(0, whole)).remark
+
+    assert remark(121, 130) == "121 s live, over its 120 s"
+    assert remark(119, 130) == ""
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,34 @@ def test_when_both_were_edited_neither_is_touched(executed: Book):
     assert (executed.read(NOTEBOOK), executed.read(CHAPTER)) == (notebook, text)
 
 
+def test_a_merge_under_way_is_not_overwritten(executed: Book):
+    other = "notebooks/01_small.from-notebook.txt"
+    executed.edit_notebook(NOTEBOOK, "twice(3)", "twice(7)")
+    executed.write(CHAPTER, executed.read(CHAPTER).replace("twice(3)", "twice(9)"))
+    executed.nbkit("sync", status=1)
+    first = executed.read(other)
+    assert "merge it into" in one_sentence(executed.nbkit("sync", status=1))
+    assert executed.read(other) == first
+    executed.write(other, first + "\nMy notes on the merge.\n")
+    message = one_sentence(executed.nbkit("sync", status=1))
+    assert f"{other} holds another text than the notebook and stays as it is" in message
+    assert f"move that file away, and run `nbkit sync {CHAPTER}`" in message
+    assert executed.read(other) == first + "\nMy notes on the merge.\n"
+
+
+def test_a_pasted_picture_is_refused_and_kept(executed: Book):
+    notebook = executed.notebook(NOTEBOOK)
+    notebook["cells"][1]["attachments"] = {"image.png": {"image/png": "aGVsbG8="}}
+    executed.save_notebook(NOTEBOOK, notebook)
+    before = executed.read(NOTEBOOK), executed.read(CHAPTER)
+    for command in (["execute"], ["execute", "--all"], ["sync"]):
+        message = one_sentence(executed.nbkit(*command, status=1))
+        assert message.startswith(f"{NOTEBOOK}: cell 2 holds a pasted picture")
+        assert "save the picture as a file under book/pictures" in message
+        assert (executed.read(NOTEBOOK), executed.read(CHAPTER)) == before
+    assert "cell 2 holds a pasted picture" in executed.nbkit("stamp", "--check", status=1)
+
+
 def test_the_same_edit_in_both_is_no_conflict(executed: Book):
     executed.edit_notebook(NOTEBOOK, "twice(3)", "twice(7)")
     executed.write(CHAPTER, executed.read(CHAPTER).replace("twice(3)", "twice(7)"))
