@@ -4,6 +4,7 @@ from nbkit.exercises.draw import Draw
 from nbkit.exercises.registry import Case, Exercise, Mutant, Output
 
 Rows = list[list[int]]
+TOKENS = (1, 2, 12, 21)  # as strings without a separator, 1 21 and 12 1 are the same
 
 
 def distinct_n(rows: Rows, n: int) -> float:
@@ -34,7 +35,7 @@ def cases(draw: Draw) -> Case:
     """Short rows from a small vocabulary, some of them shorter than n."""
     n = draw.choice([1, 2, 2, 3])
     rows = [
-        draw.integers(0, 3, draw.integer(0, 2 + 2 * draw.size)).tolist()
+        [draw.choice(TOKENS) for _ in range(draw.integer(0, 2 + 2 * draw.size))]
         for _ in range(draw.dimension())
     ]
     return Case(f"texts: {len(rows)}, n = {n}", {"rows": rows, "n": n})
@@ -51,6 +52,7 @@ def edges() -> tuple[Case, ...]:
         "the same row twice": ([[1, 2, 3], [1, 2, 3]], 2),
         "rows that touch": ([[1, 2], [3, 4], [1, 2]], 2),
         "the same tokens in another order": ([[1, 2], [2, 1], [1, 3]], 2),
+        "different tokens, the same digits": ([[1, 23], [12, 3]], 2),
         "a short row among long ones": ([[5], [1, 2, 3, 1, 2], [6]], 2),
         "n = 1": ([[4, 4, 5], [4]], 1),
     }
@@ -83,6 +85,11 @@ def _last_missing(rows: Rows, n: int) -> float:
 
 def _unordered(rows: Rows, n: int) -> float:
     grams = [tuple(sorted(gram)) for row in rows for gram in _grams(row, n)]
+    return len(set(grams)) / len(grams) if grams else 0.0
+
+
+def _joined_as_strings(rows: Rows, n: int) -> float:
+    grams = ["".join(str(token) for token in gram) for row in rows for gram in _grams(row, n)]
     return len(set(grams)) / len(grams) if grams else 0.0
 
 
@@ -165,6 +172,12 @@ DISTINCT = Exercise(
             "order ignored",
             _unordered,
             "n-grams with the same tokens in another order are taken for the same: keep the order",
+        ),
+        Mutant(
+            "joined as strings",
+            _joined_as_strings,
+            "the tokens of an n-gram are joined to one string, where 1, 23 and 12, 3 are both "
+            "`123`: use a tuple of the tokens",
         ),
         Mutant(
             "short rows counted",

@@ -53,11 +53,18 @@ def edges() -> tuple[Case, ...]:
         inputs = {"logits": logits, "ids": torch.tensor([ids]), "temperature": temperature}
         return Case(name, inputs)
 
+    ordinary = [[0.0, 1.0, 2.0], [2.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
+    uneven = {
+        "logits": torch.tensor([[[1e4, -1e4, 0.0], *ordinary[1:]], ordinary], dtype=torch.float64),
+        "ids": torch.tensor([[0, 1, 2], [0, 2, 1]]),
+        "temperature": 0.5,
+    }
     four = [[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 2.0, 0.0], [0.0, 0.0, 0.0, 3.0], [4.0, 0.0, 0.0, 0.0]]
     return (
         case("one step", [[2.0, 1.0, 0.0], [0.0, 0.0, 7.0]], [0, 1], 0.5),
         case("a row followed by hand", four, [3, 1, 2, 3], 1.0),
         case("huge logits", [[1e4, -1e4, 0.0], [-1e4, 1e4, 0.0], [0.0, 0.0, 0.0]], [0, 1, 2], 0.5),
+        Case("huge logits at one place, ordinary ones at the others", uneven),
         case("huge logits of one sign", [[-2e4, -2e4, -2e4], [0.0, 1.0, 2.0]], [0, 1], 2.0),
         case("the same logits at every place", [[2.0, 1.0, 0.0]] * 3, [1, 0, 2], 0.5),
         case("a banned token", [[0.0, 1.0, -math.inf], [0.0, 0.0, 0.0]], [0, 1], 2.0),
@@ -100,6 +107,11 @@ def _exp_and_sum(logits: Tensor, ids: Tensor, temperature: float) -> Tensor:
     scaled = logits[:, :-1] / temperature
     chosen = scaled.gather(-1, ids[:, 1:, None]).squeeze(-1)
     return chosen - scaled.exp().sum(dim=-1).log()
+
+
+def _one_maximum(logits: Tensor, ids: Tensor, temperature: float) -> Tensor:
+    scaled = logits[:, :-1] / temperature
+    return _exp_and_sum(logits - temperature * scaled.max(), ids, temperature)
 
 
 def _probabilities(logits: Tensor, ids: Tensor, temperature: float) -> Tensor:
@@ -189,6 +201,13 @@ LOGPROBS = Exercise(
             _exp_and_sum,
             "exp of a large logit is inf, and of very small ones 0 whose log is -inf: take the "
             "largest out first, as `logsumexp` does",
+        ),
+        Mutant(
+            "one maximum for the whole batch",
+            _one_maximum,
+            "the largest logit of the whole batch is taken out everywhere: where all logits lie "
+            "far below it, every exp is 0 and its log -inf. Each place needs its own largest, over "
+            "`dim=-1`, as `logsumexp` takes it",
         ),
         Mutant(
             "probabilities",

@@ -29,18 +29,19 @@ def oracle(
 
 
 def cases(draw: Draw) -> Case:
-    """Log-probabilities and weights of both signs, rows of different length."""
+    """Log-probabilities and weights of both signs; every other mask has holes."""
     rows, columns = draw.dimension(), draw.dimension()
+    draw_mask = draw.choice([draw.prefix_mask, draw.holed_mask])
     inputs = {
         "logprobs": -draw.uniform(0.05, 4.0, rows, columns),
         "weights": draw.normal(rows, columns),
-        "mask": draw.prefix_mask(rows, columns),
+        "mask": draw_mask(rows, columns),
     }
     return Case(f"{rows} × {columns}", inputs)
 
 
 def edges() -> tuple[Case, ...]:
-    """Hand-size, empty rows, and garbage of every kind under the mask."""
+    """Hand-size, empty rows, masks with holes, and garbage of every kind under the mask."""
 
     def case(
         name: str, logprobs: list[list[float]], weights: list[list[float]], mask: list[list[int]]
@@ -58,6 +59,8 @@ def edges() -> tuple[Case, ...]:
         case("two rows by hand", two, [[1.0, 1.0], [-2.0, 5.0]], [[1, 1], [1, 0]]),
         case("three rows, one empty", [*two, [-1, -1]], [[1, 2]] * 3, [[1, 1], [1, 0], [0, 0]]),
         case("everything masked", two, [[1.0, 1.0], [2.0, 5.0]], [[0, 0], [0, 0]]),
+        case("a hole in the mask", [[-1.0, -2.0, -4.0]], [[1.0, 3.0, -2.0]], [[1, 0, 1]]),
+        case("the first place masked", [[-1.0, -2.0, -4.0]], [[1.0, 3.0, -2.0]], [[0, 1, 1]]),
         case("-inf under the mask", [[-1.0, -math.inf]], [[2.0, 0.0]], [[1, 0]]),
         case("nan weight under the mask", [[-1.0, -2.0]], [[2.0, math.nan]], [[1, 0]]),
     )
@@ -104,6 +107,11 @@ def _product_with_the_mask(logprobs: Tensor, weights: Tensor, mask: Tensor) -> T
 def _product_of_sums(logprobs: Tensor, weights: Tensor, mask: Tensor) -> Tensor:
     weight_sums = torch.where(mask, weights.detach(), 0.0).sum(dim=1)
     return -(weight_sums * torch.where(mask, logprobs, 0.0).sum(dim=1)).mean()
+
+
+def _first_places(logprobs: Tensor, weights: Tensor, mask: Tensor) -> Tensor:
+    first = torch.arange(mask.shape[1])[None, :] < mask.sum(dim=1, keepdim=True)
+    return reinforce_loss(logprobs, weights, first)
 
 
 def _without_empty_rows(logprobs: Tensor, weights: Tensor, mask: Tensor) -> Tensor:
@@ -186,6 +194,12 @@ LOSS = Exercise(
             _product_of_sums,
             "a row's summed weights multiply its summed log-probabilities; each token must meet "
             "its own weight before anything is summed",
+        ),
+        Mutant(
+            "sums the first n places",
+            _first_places,
+            "each row counts its first n places, where n is how many of its places count: a mask "
+            "may begin late or have holes (a tool's output inside a text), so use it at each place",
         ),
         Mutant(
             "empty rows not counted",

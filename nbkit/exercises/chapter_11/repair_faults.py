@@ -37,6 +37,22 @@ def _before_eos(tokens: Tensor, eos_id: int) -> Tensor:
     return (tokens == eos_id).cumsum(dim=1) == 0
 
 
+def _up_to_token_1(tokens: Tensor, eos_id: int) -> Tensor:
+    return _up_to_eos(tokens, 1)
+
+
+def _same(values: Tensor) -> Tensor:
+    return values
+
+
+def _probabilities(logits: Tensor) -> Tensor:
+    return logits.softmax(dim=-1)
+
+
+def _first_row(logits: Tensor) -> Tensor:
+    return logits[0]
+
+
 def _to_go(rewards: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask, rewards, 0.0).flip(1).cumsum(dim=1).flip(1)
 
@@ -79,6 +95,10 @@ class _Loop:
     history: bool = True
     stops_at: str = "never"
     stack_dim: int = 1
+    fixed_bos: int | None = None
+    mask_reads_bos: bool = False
+    sampled_from: Callable[[Tensor], Tensor] = _same
+    mask_for_reward: Callable[[Tensor], Tensor] = _same
 
     def __call__(
         self,
@@ -90,12 +110,13 @@ class _Loop:
         bos_id: int,
         eos_id: int,
     ) -> Result:
-        state = torch.full((batch_size, 1), bos_id)
+        bos = bos_id if self.fixed_bos is None else self.fixed_bos
+        state = torch.full((batch_size, 1), bos)
         ended = torch.zeros(batch_size, dtype=torch.bool)
         chosen, written = [], []
         for _ in range(max_new_tokens):
             logits = policy(state)
-            token = sample(logits)
+            token = sample(self.sampled_from(logits))
             chosen.append(self.pick(logits, token))
             written.append(token)
             grown = torch.cat([state, token[:, None]], dim=1)
@@ -106,8 +127,8 @@ class _Loop:
             ):
                 break
         tokens, logprobs = torch.stack(written, dim=1), torch.stack(chosen, dim=self.stack_dim)
-        mask = self.mask(tokens, eos_id)
-        rewards = reward_fn(tokens, logprobs, mask)
+        mask = self.mask(state, eos_id)[:, 1:] if self.mask_reads_bos else self.mask(tokens, eos_id)
+        rewards = reward_fn(tokens, logprobs, self.mask_for_reward(mask))
         returns = self.returns(rewards.detach() if self.detached else rewards, mask)
         return tokens, mask, self.sign * self.reduce(returns * logprobs, mask)
 
@@ -253,5 +274,44 @@ FAULTS = (
         _Loop(stack_dim=0),
         "log-probabilities stacked along dim 0 are (T, B), while tokens and rewards are (B, T): "
         "an error if the two differ, and silently wrong if they are equal. Stack along `dim=1`",
+    ),
+    Mutant(
+        "bos_id not used",
+        _Loop(fixed_bos=0),
+        "every text begins with token 0 whatever `bos_id` says: another tokenizer has another BOS",
+    ),
+    Mutant(
+        "eos_id not used",
+        _Loop(mask=_up_to_token_1),
+        "token 1 ends a text whatever `eos_id` says: another tokenizer has another EOS",
+    ),
+    Mutant(
+        "BOS taken for an end",
+        _Loop(mask_reads_bos=True),
+        "the mask looks for an end in the BOS as well: some tokenizers use one token for both, and "
+        "then no text has a token. Look at the new tokens only",
+    ),
+    Mutant(
+        "sampling from probabilities",
+        _Loop(sampled_from=_probabilities),
+        "`sample` is given probabilities; it takes logits: a softmax of probabilities is nearly "
+        "uniform. Hand over what `policy` returned",
+    ),
+    Mutant(
+        "sampling from the first row",
+        _Loop(sampled_from=_first_row),
+        "`sample` is given the logits of one text only: hand over all of them, (B, V), so that "
+        "each text draws from its own distribution",
+    ),
+    Mutant(
+        "reward_fn told that everything counts",
+        _Loop(mask_for_reward=torch.ones_like),
+        "`reward_fn` is given a mask of ones, so a reward that depends on a text's length or on "
+        "its last token looks past the end: give it the mask that you return",
+    ),
+    Mutant(
+        "reward_fn given the opposite mask",
+        _Loop(mask_for_reward=torch.logical_not),
+        "`reward_fn` is given the mask upside down: true must mean that a token counts",
     ),
 )
