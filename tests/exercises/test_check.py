@@ -79,7 +79,7 @@ def test_zero_is_not_strict(monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "words"),
     [
         ("reinforce.maks.1", "did you mean 'reinforce.mask.1'"),
-        ("mask", "`nbkit progress` lists all ids"),
+        ("zebra", "`nbkit progress` lists all ids"),
         ("", "`nbkit progress` lists all ids"),
     ],
 )
