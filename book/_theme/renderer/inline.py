@@ -75,7 +75,7 @@ def link(node: Node, page: PageRenderer) -> str:
         return body
     attributes: dict[str, str | bool | None] = {"href": page.href(url)}
     if node.get("static"):
-        attributes["download"] = node.get("urlSource", url).rsplit("/", 1)[-1]
+        attributes["download"] = str(node.get("urlSource") or url).rsplit("/", 1)[-1]
     elif node.get("internal") and not page.is_preview:
         attributes["data_preview"] = page.preview_key(url.partition("#")[0], "")
     elif url.startswith(("http:", "https:")):
