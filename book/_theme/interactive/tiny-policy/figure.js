@@ -5,6 +5,7 @@
   const model = window.tinyPolicyModel;
   const TRAINING = { batch: 64, rate: 4 };
   const RUN_STEPS = 300;
+  const STEPS_PER_SECOND = 60;
   const FIRST_BETA = 0.05;
   const CURVE_BETAS = Array.from({ length: 60 }, (_, at) => 2 * 0.005 ** (at / 59)); // from 2 to 0.01
   const SHOWN_REVIEWS = 5;
@@ -20,7 +21,7 @@
     const reviews = html("ol", { class: "figure-reviews" });
     const status = html("p", { class: "figure-note", role: "status" });
     const facts = html("dl", { class: "figure-facts" });
-    let policy, random, history, seed = 1, frame = 0;
+    let policy, random, history, seed = 1, frame = 0, last = 0;
 
     const beta = slider({
       label: "KL coefficient β", min: -1.7, max: 0, step: 0.05, value: Math.log10(FIRST_BETA),
@@ -64,8 +65,11 @@
       draw();
     }
 
-    function tick() {
-      step();
+    function tick(now) {
+      // The same pace on every machine: where frames come late, more steps are taken in each.
+      const due = Math.max(1, Math.round(((now - last) / 1000) * STEPS_PER_SECOND));
+      last = now;
+      for (let taken = 0; taken < due && history.length <= RUN_STEPS; taken += 1) step();
       if (history.length > RUN_STEPS) { stop(); return; }
       draw();
       frame = requestAnimationFrame(tick);
@@ -79,6 +83,7 @@
         stop();
         return;
       }
+      last = performance.now();
       train.textContent = "Pause";
       status.textContent = "Training …";
       frame = requestAnimationFrame(tick);
