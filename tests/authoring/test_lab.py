@@ -70,8 +70,17 @@ def server(executed_once: Book, tmp_path_factory) -> Iterator[tuple[Book, str]]:
     try:
         yield book, wait_for_address(process, log)
     finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(20)
+        stop(process)
+
+
+def stop(process: subprocess.Popen) -> None:
+    """End the server, and make it end if a kernel that is just starting holds it up."""
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def wait_for_address(process: subprocess.Popen, log) -> str:

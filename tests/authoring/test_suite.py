@@ -11,6 +11,8 @@ from nbkit.authoring.suite.untouched import checked_ids, complaints
 from tests.authoring.book import REPOSITORY, Book, code, one_sentence
 from tests.authoring.conftest import CHAPTER, NOTEBOOK
 
+# The longest of these runs a small book's whole suite; a busy machine needs its time.
+pytestmark = pytest.mark.timeout(900)
 CHECK = """
 def check(name, function):
     try:
