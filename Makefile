@@ -68,7 +68,7 @@ check-types:
 	$(BIN)/mypy
 
 check-tests:
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -p no:nbmake -n 2 -m "not slow and not browser" tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -p no:nbmake -n 2 -m "not slow and not browser" tests
 
 parity: $(ALL)
 	$(BIN)/python benchmarks/peers/run.py

@@ -1,8 +1,11 @@
 """Softmax statistics of large logits, chunk by chunk, forward and backward (`nbkit.logprobs`).
 
-Both functions keep the logits themselves for the backward pass and nothing else of their size. The
-backward pass computes the softmax of a chunk again and writes the gradient straight into the dtype
-of the logits. A row whose incoming gradient is 0 gets the gradient 0, even if its logits are NaN.
+Both functions keep the logits themselves for the backward pass, and of their size nothing else. A
+chunk of rows is exponentiated in one float32 buffer, which serves all chunks; the backward pass
+does it again and writes the gradient straight into the dtype of the logits. A row whose incoming
+gradient is 0 gets the gradient 0, even if its logits are NaN.
+
+In what follows s = (x - max x) / temperature, e = exp(s) and z = sum e, so that p = e / z.
 """
 
 from collections.abc import Iterator
@@ -11,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Numbers in a chunk: small enough for a CPU's cache, large enough to fill a GPU.
-CHUNK_ELEMENTS = {"cpu": 2**19, "other": 2**25}
+# Numbers in a chunk: what stays in a CPU's cache; what keeps a GPU busy.
+CHUNK_ELEMENTS = {"cpu": 2**19, "other": 2**24}
 
 
 class ChunkedTokenLogprobs(torch.autograd.Function):
@@ -20,35 +23,39 @@ class ChunkedTokenLogprobs(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, tokens: Tensor, temperature: float) -> Tensor:
-        """Saves the logits and the tokens."""
-        ctx.save_for_backward(logits, tokens)
-        ctx.temperature = temperature
-        flat_tokens = tokens.reshape(-1, 1)
-        out = logits.new_empty(flat_tokens.shape, dtype=result_dtype(logits))
-        for rows, chunk in row_chunks(logits):
-            logp = log_softmax(chunk, temperature, out.dtype).gather(1, flat_tokens[rows])
+        """log p[token] = s[token] - log z."""
+        places = tokens.reshape(-1, 1)
+        largest, total, out = (statistic(logits) for _ in range(3))
+        for rows, chunk, buffer in row_chunks(logits):
+            largest[rows] = chunk.amax(1, keepdim=True)
+            shifted = shift(chunk, largest[rows], temperature, buffer)
+            out[rows] = shifted.gather(1, places[rows])
+            total[rows] = shifted.exp_().sum(1, keepdim=True)
             # -inf is for a token whose logit is -inf, not for one that is merely far away.
-            banned = chunk.gather(1, flat_tokens[rows]) == -torch.inf
-            lowest = torch.finfo(out.dtype).min
-            out[rows] = torch.where(banned, logp, logp.clamp(min=lowest))
+            banned = chunk.gather(1, places[rows]) == -torch.inf
+            out[rows] = torch.where(banned, out[rows], finite(out[rows] - total[rows].log()))
+        ctx.save_for_backward(logits, tokens, largest, total)
+        ctx.temperature = temperature
         return out.reshape(tokens.shape)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        """d logp / d logits = (1[token] - softmax) / temperature."""
-        logits, tokens = ctx.saved_tensors
+        """d log p[token] / d x = (1[token] - p) / temperature.
+
+        In terms of e: (z 1[token] - e) / (z temperature).
+        """
+        logits, tokens, largest, total = ctx.saved_tensors
         temperature = ctx.temperature
         if torch.is_grad_enabled():
             return _plain_token_gradient(logits, tokens, temperature, grads[0]), None, None
-        scale = (grads[0] / temperature).reshape(-1, 1)
-        flat_tokens = tokens.reshape(-1, 1)
-        gradient = torch.empty_like(logits, memory_format=torch.contiguous_format)
-        flat_gradient = gradient.view(-1, logits.shape[-1])
-        for rows, chunk in row_chunks(logits):
-            slope = log_softmax(chunk, temperature, scale.dtype).exp_()
-            slope.scatter_add_(1, flat_tokens[rows], slope.new_full(scale[rows].shape, -1.0))
-            torch.mul(slope, -scale[rows], out=flat_gradient[rows])
-        zero_rows(flat_gradient, scale)
+        places, incoming = tokens.reshape(-1, 1), grads[0].reshape(-1, 1)
+        scale = -incoming / (total * temperature)
+        gradient, flat_gradient = empty_gradient(logits)
+        for rows, chunk, buffer in row_chunks(logits):
+            slope = shift(chunk, largest[rows], temperature, buffer).exp_()
+            slope.scatter_add_(1, places[rows], -total[rows])
+            torch.mul(slope, scale[rows], out=flat_gradient[rows])
+        zero_rows(flat_gradient, incoming)
         return gradient, None, None
 
 
@@ -57,46 +64,54 @@ class ChunkedEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, temperature: float) -> Tensor:
-        """Saves the logits and the entropies."""
-        out = logits.new_empty(logits.shape[:-1].numel(), dtype=result_dtype(logits))
-        for rows, chunk in row_chunks(logits):
-            logp = finite(log_softmax(chunk, temperature, out.dtype))
-            out[rows] = logp.mul_(logp.exp()).sum(1).abs()
-        out = out.reshape(logits.shape[:-1])
-        ctx.save_for_backward(logits, out)
+        """H = log z - (sum e s) / z: a sum of two numbers that are not negative."""
+        largest, total, out = (statistic(logits) for _ in range(3))
+        for rows, chunk, buffer in row_chunks(logits):
+            largest[rows] = chunk.amax(1, keepdim=True)
+            shifted = finite(shift(chunk, largest[rows], temperature, buffer))
+            exponential = shifted.exp()
+            total[rows] = exponential.sum(1, keepdim=True)
+            mean = exponential.mul_(shifted).sum(1, keepdim=True) / total[rows]
+            out[rows] = total[rows].log() - mean
+        ctx.save_for_backward(logits, largest, total, out)
         ctx.temperature = temperature
-        return out
+        return out.reshape(logits.shape[:-1])
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        """d H / d logits = -p (log p + H) / temperature."""
-        logits, out = ctx.saved_tensors
+        """d H / d x = -p (log p + H) / temperature, with log p = s - log z."""
+        logits, largest, total, out = ctx.saved_tensors
         temperature = ctx.temperature
         if torch.is_grad_enabled():
             return _plain_entropy_gradient(logits, temperature, grads[0]), None
-        scale = (grads[0] / temperature).reshape(-1, 1)
-        flat_out = out.reshape(-1, 1)
-        gradient = torch.empty_like(logits, memory_format=torch.contiguous_format)
-        flat_gradient = gradient.view(-1, logits.shape[-1])
-        for rows, chunk in row_chunks(logits):
-            logp = finite(log_softmax(chunk, temperature, scale.dtype))
-            slope = logp.exp()
-            slope.mul_(logp.add_(flat_out[rows]))
-            torch.mul(slope, -scale[rows], out=flat_gradient[rows])
-        zero_rows(flat_gradient, scale)
+        incoming = grads[0].reshape(-1, 1)
+        scale = -incoming / (total * temperature)
+        offset = out - total.log()
+        gradient, flat_gradient = empty_gradient(logits)
+        for rows, chunk, buffer in row_chunks(logits):
+            shifted = finite(shift(chunk, largest[rows], temperature, buffer))
+            slope = shifted.exp().mul_(shifted.add_(offset[rows]))
+            torch.mul(slope, scale[rows], out=flat_gradient[rows])
+        zero_rows(flat_gradient, incoming)
         return gradient, None
 
 
-def row_chunks(logits: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """Views (rows, V) that cover (..., V) in order, each with its place among all rows."""
+def row_chunks(logits: Tensor) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    """Views (rows, V) that cover (..., V) in order: the place among all rows, the view, a buffer.
+
+    The buffer is the same memory every time, in the dtype of the results.
+    """
     device = logits.device.type
     elements = CHUNK_ELEMENTS.get(device, CHUNK_ELEMENTS["other"])
-    size = max(1, elements // logits.shape[-1])
+    count, vocabulary = logits.shape[:-1].numel(), logits.shape[-1]
+    size = max(1, min(count, elements // vocabulary))
+    buffer = logits.new_empty((size, vocabulary), dtype=result_dtype(logits))
     start = 0
-    for block in _two_dimensional(logits):
+    for block in _two_dimensional(logits.detach()):
         for chunk in block.split(size):
-            yield slice(start, start + chunk.shape[0]), chunk
-            start += chunk.shape[0]
+            rows = slice(start, start + chunk.shape[0])
+            yield rows, chunk, buffer[: chunk.shape[0]]
+            start = rows.stop
 
 
 def _two_dimensional(logits: Tensor) -> Iterator[Tensor]:
@@ -116,19 +131,29 @@ def result_dtype(logits: Tensor) -> torch.dtype:
     return torch.float64 if logits.dtype == torch.float64 else torch.float32
 
 
-def log_softmax(chunk: Tensor, temperature: float, dtype: torch.dtype) -> Tensor:
-    """log softmax(chunk / temperature) in `dtype`; a new tensor."""
-    if temperature == 1.0:
-        return torch.log_softmax(chunk, -1, dtype=dtype)
-    shifted = chunk.to(dtype, copy=True)
-    # The largest logit goes first, so that a small temperature cannot overflow.
-    shifted.sub_(shifted.amax(-1, keepdim=True)).div_(temperature)
-    return torch.log_softmax(shifted, -1)
+def statistic(logits: Tensor) -> Tensor:
+    """Room for one number a row, (rows, 1)."""
+    return logits.new_empty((logits.shape[:-1].numel(), 1), dtype=result_dtype(logits))
 
 
-def finite(logp: Tensor) -> Tensor:
-    """-inf, whose product with probability 0 would be NaN, becomes the lowest finite number."""
-    return logp.clamp_(min=torch.finfo(logp.dtype).min)
+def shift(chunk: Tensor, largest: Tensor, temperature: float, buffer: Tensor) -> Tensor:
+    """(chunk - largest) / temperature in the buffer.
+
+    The largest logit goes first, so that a small temperature cannot overflow.
+    """
+    torch.sub(chunk, largest, out=buffer)
+    return buffer if temperature == 1.0 else buffer.div_(temperature)
+
+
+def finite(x: Tensor) -> Tensor:
+    """-inf becomes the lowest finite number, in place: its product with 0 is 0 and not NaN."""
+    return x.clamp_(min=torch.finfo(x.dtype).min)
+
+
+def empty_gradient(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """Room for the gradient, and the same memory as (rows, V)."""
+    gradient = torch.empty_like(logits, memory_format=torch.contiguous_format)
+    return gradient, gradient.view(-1, logits.shape[-1])
 
 
 def zero_rows(gradient: Tensor, incoming: Tensor) -> None:

@@ -22,8 +22,12 @@ def main(library: str, out: Path, seed: int = 0) -> None:
     packages = {d.metadata["Name"]: d.version for d in distributions()}
     answer = {
         "version": installed_version(adapter.package),
-        "parity": [{**asdict(row), "failed": row.failed} for row in rows],
-        "conformance": [{**f.as_row(), "failed": f.failed} for f in findings],
+        "parity": [
+            {k: v for k, v in asdict(row).items() if v is not None} | {"failed": row.failed}
+            for row in rows
+        ],
+        # The cases themselves are in the package; here stands what was answered.
+        "conformance": {f.case.id: [f.status, f.meaning] for f in findings},
         "python": platform.python_version(),
         "packages": dict(sorted(packages.items(), key=lambda item: item[0].lower())),
     }

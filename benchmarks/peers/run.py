@@ -99,7 +99,7 @@ def main(
     for row in failed:
         print(
             f"{row['status']}: {row['library']}, {row['question']}: value differs by "
-            f"{row['value_difference']}, gradient by {row['gradient_difference']}"
+            f"{row.get('value_difference')}, gradient by {row.get('gradient_difference')}"
         )
     if failed:
         raise typer.Exit(1)

@@ -32,20 +32,21 @@
 
   const NAMES = { "code": "Code", "stream": "Output", "table-scroll": "Table", "math-scroll": "Formula", "html-output": "Output" };
   const scrollers = document.querySelectorAll(".code pre, .stream, .nbkit-source pre, .table-scroll, .math-scroll, .html-output");
-  const observer = new ResizeObserver((entries) => {
-    for (const { target } of entries) {
-      const scrolls = target.scrollWidth > target.clientWidth + 1 || target.scrollHeight > target.clientHeight + 1;
-      if (scrolls && target.tabIndex !== 0) {
-        const kind = Object.keys(NAMES).find((name) => target.closest(`.${name}`));
-        target.tabIndex = 0;
-        target.setAttribute("role", "group");
-        target.setAttribute("aria-label", `${NAMES[kind]}, scrolls`);
-      } else if (!scrolls && target.hasAttribute("tabindex")) {
-        ["tabindex", "role", "aria-label"].forEach((name) => target.removeAttribute(name));
-      }
+  function markScroller(target) {
+    const scrolls = target.scrollWidth > target.clientWidth + 1 || target.scrollHeight > target.clientHeight + 1;
+    if (scrolls && target.tabIndex !== 0) {
+      const kind = Object.keys(NAMES).find((name) => target.closest(`.${name}`));
+      target.tabIndex = 0;
+      target.setAttribute("role", "group");
+      target.setAttribute("aria-label", `${NAMES[kind]}, scrolls`);
+    } else if (!scrolls && target.hasAttribute("tabindex")) {
+      ["tabindex", "role", "aria-label"].forEach((name) => target.removeAttribute(name));
     }
-  });
+  }
+  const observer = new ResizeObserver((entries) => entries.forEach(({ target }) => markScroller(target)));
   scrollers.forEach((element) => observer.observe(element));
+  // A font that arrives late widens the content and leaves the box as it was: no resize is reported.
+  document.fonts.addEventListener("loadingdone", () => scrollers.forEach(markScroller));
 
   // A link to something inside a folded part opens it.
   function reveal() {
