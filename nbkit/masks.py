@@ -40,11 +40,14 @@ def masked_mean(x: Tensor, mask: Tensor | None, dim: int | tuple[int, ...] | Non
         is exact, unlike with the common `sum / (count + 1e-8)`.
 
     Raises:
-        ValueError: `x` is not floating-point, or `mask` has another shape or other values than 0/1.
+        ValueError: `x` is not floating-point, `mask` has another shape or other values than 0/1,
+            or `x` has no dimension `dim`.
     """
     check_floating("x", x)
     counted = bool_mask(mask, x)
     dims = tuple(range(x.ndim)) if dim is None else (dim if isinstance(dim, tuple) else (dim,))
+    if any(not -x.ndim <= d < x.ndim for d in dims):
+        raise ValueError(f"dim must name dimensions of x, {tuple(x.shape)}; got {dim}")
     if x.ndim == 0:
         return torch.where(counted, x, 0.0)
     count = counted.sum(dims, keepdim=True).clamp(min=1)
@@ -69,11 +72,16 @@ def completion_mask(
         truncated: (B,) bool, rows in which no real token is an EOS (the length limit came first).
 
     Raises:
-        ValueError: `ids` is not an integer (B,T) tensor or `attention` does not fit it.
+        ValueError: `ids` is not an integer (B,T) tensor, `eos_ids` are no integers, or `attention`
+            does not fit.
     """
     check_integers("ids", ids, ndim=2)
     real = bool_mask(attention, ids, name="attention", like_name="ids")
-    ends = torch.isin(ids, torch.as_tensor(eos_ids, device=ids.device).to(ids.dtype)) & real
+    stops = torch.as_tensor(eos_ids, device=ids.device)
+    if stops.numel():
+        check_integers("eos_ids", stops)
+    # Compared as int64: an id that the dtype of `ids` cannot hold would wrap around to another.
+    ends = torch.isin(ids.long(), stops.long()) & real
     ends_before = ends.long().cumsum(1) - ends.long()
     return real & (ends_before == 0), ~ends.any(1)
 
@@ -111,6 +119,8 @@ def last_token_index(mask: Tensor) -> Tensor:
     if mask.ndim != 2:
         raise ValueError(f"mask must be (B,T); got shape {tuple(mask.shape)}")
     counted = as_bool(mask, "mask")
+    if mask.shape[1] == 0:
+        return torch.full((mask.shape[0],), -1, device=mask.device)
     places = torch.arange(mask.shape[1], device=mask.device)
     return torch.where(counted, places, -1).amax(1)
 
@@ -144,6 +154,8 @@ def place_sequence_reward(
             f"got {tuple(rewards.shape)}"
         )
     steps = mask.shape[1]
+    if steps == 0:
+        return rewards.new_zeros(mask.shape)
     index = last if at == "last" else (last + 1).clamp(max=steps - 1)
     empty = last < 0
     index = torch.where(empty, steps - 1, index)

@@ -109,6 +109,8 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("mask of NaN", lambda: masked_mean(X, MASK * NAN), "mask .*0 and 1"),
     ("mask list", lambda: masked_mean(X, [[1, 1, 1]] * 2), "mask .*list"),  # type: ignore[arg-type]
     ("valid", lambda: gae(X, X, X, FLAGS, FLAGS, gamma=1, lam=1, valid=MASK_WRONG), "valid"),
+    ("dim", lambda: masked_mean(X, MASK, dim=5), r"dim .*\(2, 3\).*5"),
+    ("EOS of half", lambda: completion_mask(IDS, 1.5), "eos_ids .*integers"),  # type: ignore[arg-type]
     ("attention", lambda: completion_mask(IDS, 2, attention=MASK_WRONG), "attention"),
     (
         "sequence ratio unmasked",
@@ -198,3 +200,16 @@ def test_the_sentence_names_the_argument(call: Callable[[], object], sentence: s
     with pytest.raises(ValueError, match=sentence) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+def test_no_steps_at_all() -> None:
+    none = torch.zeros(2, 0)
+    assert last_token_index(none).tolist() == [-1, -1]
+    assert place_sequence_reward(torch.ones(2), none).shape == (2, 0)
+
+
+def test_an_eos_beyond_the_dtype_of_the_ids_matches_nothing() -> None:
+    ids = torch.tensor([[1, 2, 3]], dtype=torch.uint8)
+    mask, truncated = completion_mask(ids, 258)  # 258 - 256 = 2
+    assert mask.all()
+    assert truncated.all()
