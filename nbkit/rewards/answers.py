@@ -1,0 +1,235 @@
+"""The answer inside a completion, and whether it equals the reference: the reward of mathematics.
+
+Where the answer stands is a matter of style; whether it is right is a matter of exact equality.
+Numbers are compared as fractions, here and at once. Anything else goes to ``symbolic``, in a
+process that can be stopped.
+"""
+
+import re
+
+from nbkit.rewards import symbolic
+from nbkit.rewards.numerals import read_number, read_quantity, tidy
+
+STYLES = ("gsm8k", "boxed", "last-number", "tags")
+
+_MARKER = "####"
+_TAGS = re.compile(r"<answer>((?:(?!</?answer>).)*)</answer>", re.DOTALL)
+_DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?![\d,]*\d)|\d+)(?:\.\d+)?|\.\d+"
+_FRAC = r"\\frac\s*(?:\{[^{}]*\}|\d)\s*(?:\{[^{}]*\}|\d)"
+_NUMBER = re.compile(
+    rf"(?P<root>\\sqrt\s*(?:\[\d+\])?\s*(?:\{{[^{{}}]*\}}|\d))"
+    rf"|(?P<number>\d+\s*{_FRAC}|{_FRAC}|\d+\s+\d+/\d+(?![\d/])"
+    rf"|(?:{_DIGITS})(?:/(?:{_DIGITS})(?![\d/]))?(?:[eE][+-]?\d{{1,3}}(?!\w))?)"
+    r"(?P<power>\s*\^\s*(?:\{[^{}]*\}|-?\d+)|\s*\\(?:sqrt|pi|frac|cdot|times)(?![A-Za-z])[^\s]*)?"
+    r"(?P<percent>\s*%)?"
+)
+_ORDINAL = re.compile(r"(?:st|nd|rd|th)(?![A-Za-z])")
+_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
+_FUNCTIONS = {"sqrt", "pi", "sin", "cos", "tan", "log", "ln", "exp", "frac"}
+
+
+def extract_answer(text: str, *, style: str = "gsm8k") -> str | None:
+    """Return the answer that a completion gives, or None if it gives none in that style.
+
+    Args:
+        text: the completion.
+        style: ``"gsm8k"``: the value after the last ``####``; ``"boxed"``: the last complete
+            ``\\boxed{…}``; ``"last-number"``: the last number of the text; ``"tags"``: the last
+            complete ``<answer>…</answer>``.
+
+    Returns:
+        The answer without Markdown, ``$``, thousands separators, a leading + and a final full stop.
+        Fractions stay fractions. ``±5`` is no number: None, unless it stands in a box or tags.
+
+    Raises:
+        ValueError: for an unknown style, or a text that is no string.
+
+    """
+    _check_text("text", text)
+    if style == "gsm8k":
+        return _after_marker(text)
+    if style == "boxed":
+        content = last_box(text)
+        return None if content is None else _whole(content)
+    if style == "last-number":
+        return _last_number(text)
+    if style == "tags":
+        contents = _TAGS.findall(text)
+        return _whole(contents[-1]) if contents else None
+    raise ValueError(f"style must be one of {', '.join(map(repr, STYLES))}; got {style!r}")
+
+
+def math_score(
+    completion: str, gold: str, *, style: str = "gsm8k", timeout_s: float = 5.0
+) -> float:
+    """Return 1.0 if the completion's answer equals ``gold`` exactly, else 0.0.
+
+    Equality is symbolic: 1/2 equals 0.5 and ``\\frac{2}{4}``; 0.333 is not 1/3; (1,2) is not (2,1);
+    the members of a set or of a bare list have no order; ``50%`` is 1/2; a unit counts only where
+    both sides name one. Works in any thread, worker process or event loop.
+
+    Args:
+        completion: what the model wrote.
+        gold: the reference: a bare answer (LaTeX or not), or a GSM8K answer with its ``####``.
+        style: where the completion's answer stands; see ``extract_answer``.
+        timeout_s: seconds of the clock for the symbolic comparison. An answer that cannot be
+            compared in that time scores 0.0 and is counted in ``symbolic.STATISTICS.timeouts``.
+
+    Raises:
+        ValueError: for a gold without an answer, and for an unknown style.
+        symbolic.VerifierError: the verifier itself failed; this says nothing about the answer.
+
+    """
+    _check_text("gold", gold)
+    reference = _reference(gold)
+    answer = extract_answer(completion, style=style)
+    if answer is None:
+        return 0.0
+    if answer == reference:
+        return 1.0
+    ours, theirs = read_quantity(answer), read_quantity(reference)
+    if ours is not None and theirs is not None:
+        return float(ours.same(theirs))
+    return float(symbolic.equal(answer, reference, timeout_s=timeout_s))
+
+
+def last_box(text: str) -> str | None:
+    """Return what stands in the last complete ``\\boxed{…}`` or ``\\fbox{…}``, or None.
+
+    A box in a box counts once, and braces that are printed (``\\{``) do not count as braces.
+    """
+    found = None
+    end_of_found = 0
+    for match in re.finditer(r"\\f?box(?:ed)?\s*\{", text):
+        if match.start() < end_of_found:
+            continue  # inside the box just found
+        end = _closing_brace(text, match.end())
+        if end is not None:
+            found, end_of_found = text[match.end() : end], end
+    if found is None:
+        return None
+    inner = last_box(found)
+    return found if inner is None else inner
+
+
+def _closing_brace(text: str, start: int) -> int | None:
+    depth = 1
+    position = start
+    while position < len(text):
+        character = text[position]
+        if character == "\\":
+            position += 2
+            continue
+        depth += {"{": 1, "}": -1}.get(character, 0)
+        if depth == 0:
+            return position
+        position += 1
+    return None
+
+
+def _reference(gold: str) -> str:
+    if _MARKER in gold:
+        answer = _after_marker(gold)
+    else:
+        boxed = last_box(gold)
+        answer = _whole(gold if boxed is None else boxed)
+    if not answer:
+        raise ValueError(f"gold holds no answer: {gold[:80]!r}")
+    return answer
+
+
+def _whole(content: str) -> str | None:
+    """Tidy a text that is an answer as a whole; a plain number gets its plain form."""
+    content = re.sub(r"(?<!\.)\.$", "", tidy(content)).strip()
+    return _canonical(content) or None
+
+
+def _canonical(text: str) -> str:
+    """Give a plain number its plain form; anything else stays as it is."""
+    body = text.strip()
+    if re.fullmatch(rf"[+-]?\s*(?:{_DIGITS}|\d+\.)(?:[eE][+-]?\d{{1,3}})?\s*%?", body):
+        body = body.replace(",", "").replace(" ", "").lstrip("+")
+        if "e" in body.lower():
+            value = read_number(body)
+            if value is not None and value.denominator == 1:
+                return str(value.numerator)
+        body = re.sub(r"\.(?=%?$)", "", body)
+        return re.sub(r"^(-?)\.", r"\g<1>0.", body)
+    if re.fullmatch(rf"[+-]?\s*(?:{_DIGITS})\s*/\s*(?:{_DIGITS})", body):
+        return body.replace(",", "").replace(" ", "").lstrip("+")
+    return body
+
+
+def _after_marker(text: str) -> str | None:
+    start = text.rfind(_MARKER)
+    if start < 0:
+        return None
+    for line in text[start + len(_MARKER) :].splitlines():
+        tidied = tidy(line)
+        if tidied.strip("*_ "):
+            return _value_of_line(tidied.strip("*_ "))
+    return None
+
+
+def _value_of_line(line: str) -> str | None:
+    """The value that a line after #### gives: a number, or an expression if it is one."""
+    line = re.sub(r"(?<!\.)[.;,!]+$", "", line.strip()).strip()
+    if not line or line.startswith(("±", r"\pm", "+-", "+/-")):
+        return None
+    words = [w for w in _WORD.findall(_without_text(line)) if w.lower() not in _FUNCTIONS]
+    if not words and "=" in line:
+        return _value_of_line(line.rsplit("=", 1)[1])
+    if read_quantity(line) is not None and not words:
+        # A number with nothing behind it but LaTeX's own units.
+        return _canonical(_drop_unit(line))
+    match = _NUMBER.match(line.lstrip("+- "))
+    if not words and (match is None or match.end() < len(line.lstrip("+- "))):
+        return line  # an expression
+    found = list(_numbers(line))
+    return found[0] if found else None
+
+
+def _without_text(line: str) -> str:
+    return re.sub(r"\\(?:text|textrm|mathrm|mbox|textbf)\s*\{[^{}]*\}", " ", line)
+
+
+def _drop_unit(line: str) -> str:
+    return re.sub(r"(?:\^\s*\{?\\circ\}?|°|\\degree)\s*$", "", _without_text(line)).strip()
+
+
+def _last_number(text: str) -> str | None:
+    found = [n for line in text.splitlines() for n in _numbers(tidy(line))]
+    return found[-1] if found else None
+
+
+def _numbers(line: str) -> list[str | None]:
+    """Every number of a line in order; None stands for ±, which is two."""
+    found: list[str | None] = []
+    for match in _NUMBER.finditer(line):
+        before = line[: match.start()]
+        after = line[match.end() :]
+        if re.search(r"[A-Za-z_\\^]$|\d[.,/:]$", before) or _ORDINAL.match(after):
+            continue  # part of a name, a date, a time, a version; or an ordinal
+        if re.search(r"(?:±|\\pm|\+/?-)\s*$", before):
+            found.append(None)
+            continue
+        found.append(_sign(before) + _canonical(match[0].strip()))
+    return found
+
+
+def _sign(before: str) -> str:
+    """A minus is a sign, unless something that can be subtracted from stands before it."""
+    match = re.search(r"(^|.)(\s*)-(\s*)$", before, re.DOTALL)
+    if match is None:
+        return ""
+    if match[3] and match[1] != "=" and before.strip() != "-":
+        return ""
+    if match[1] and re.fullmatch(r"[\w)\]}%]", match[1]):
+        # "10-3" and "10 -3" subtract; "is -3" does not.
+        return "-" if match[2] and match[1].isalpha() else ""
+    return "-"
+
+
+def _check_text(name: str, text: object) -> None:
+    if not isinstance(text, str):
+        raise ValueError(f"{name} must be a string; got {type(text).__name__}")

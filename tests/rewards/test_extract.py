@@ -1,0 +1,182 @@
+"""Where the answer stands: every row of the known faults of extraction (D16), and their kind."""
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from nbkit.rewards import extract_answer, math_score
+from nbkit.rewards.numerals import read_number
+
+GSM8K = Path(__file__).resolve().parents[3] / "shared" / "data" / "gsm8k_test.jsonl"
+
+AFTER_MARKER = [
+    ("#### $18", "18"),
+    ("#### 18.", "18"),
+    ("#### 1,234", "1234"),
+    ("#### 1,234,567.50", "1234567.50"),
+    ("#### -7", "-7"),
+    ("#### −7", "-7"),
+    ("#### -$7", "-7"),
+    ("#### $-7", "-7"),
+    ("#### +7", "7"),
+    ("#### 3/4", "3/4"),
+    ("#### -3/4", "-3/4"),
+    ("#### 42" + " blah" * 80, "42"),
+    ("#### 42\n" + "and so on. " * 80, "42"),
+    ("#### 10\n#### 12", "12"),
+    ("#### 5 because 5*2=10", "5"),
+    ("#### .5", "0.5"),
+    ("#### -.5", "-0.5"),
+    ("#### 1e3", "1000"),
+    ("no number here", None),
+    ("####", None),
+    ("#### nothing", None),
+    ("#### **42**", "42"),
+    ("**#### 42**", "42"),
+    ("#### `42`", "42"),
+    ("#### *42*", "42"),
+    ("#### $42$", "42"),
+    ("####42", "42"),
+    ("#### \n 42", "42"),
+    ("#### 42 apples", "42"),
+    ("#### 42 km/h", "42"),
+    ("#### 42km", "42"),
+    ("#### Answer: 42", "42"),
+    ("#### The answer is $1,042.", "1042"),
+    ("#### 50%", "50%"),
+    ("#### 50\\%", "50%"),
+    ("#### 1 1/2", "1 1/2"),
+    ("#### \\frac{3}{4}", "\\frac{3}{4}"),
+    ("#### 3+4=7", "7"),
+    ("#### x = 7", "7"),
+    ("#### 5x", "5x"),
+    ("#### 2\\pi", "2\\pi"),
+    ("#### \\sqrt{2}", "\\sqrt{2}"),
+    ("#### ±5", None),
+    ("#### \\pm 5", None),
+    ("#### +/-5", None),
+    ("<think>#### 3</think> #### 4</answer>", "4"),
+]
+
+BOXED = [
+    (r"\boxed{3} wait no, \boxed{5}", "5"),
+    (r"\boxed{840} … **Final Answer** \boxed{840}", "840"),
+    (r"\boxed{\frac{2}{3}}", r"\frac{2}{3}"),
+    (r"\boxed{1,234}", "1234"),
+    (r"\boxed{$18$}", "18"),
+    (r"\boxed{\$18}", "18"),
+    (r"\boxed{**18**}", "18"),
+    (r"\boxed{5} and then \boxed{6", "5"),
+    (r"\boxed{\boxed{5}}", "5"),
+    (r"\boxed{\{1,2\}}", r"\{1,2\}"),
+    (r"\fbox{7}", "7"),
+    (r"\boxed {7}", "7"),
+    (r"\boxed{(1,2)}", "(1,2)"),
+    (r"\boxed{}", None),
+    ("#### 5", None),
+    ("no number here", None),
+    (r"\boxed{x^{2}+1}", "x^{2}+1"),
+    (r"\boxed{\pm 5}", r"\pm 5"),
+]
+
+LAST_NUMBER = [
+    ("So he has 1,000 dollars left.", "1000"),
+    ("He pays $18.", "18"),
+    ("It is -3", "-3"),
+    ("x = -3", "-3"),
+    ("x = - 3", "-3"),
+    ("10-3", "3"),
+    ("10 - 3", "3"),
+    ("10 - 3 = 7", "7"),
+    ("a mix: 1 1/2 cups", "1 1/2"),
+    ("p = \\frac{3}{4}", "\\frac{3}{4}"),
+    ("half of it, 50%", "50%"),
+    ("3/4", "3/4"),
+    ("the answer is 42, on the 5th day", "42"),
+    ("x2 is 7, see y3", "7"),
+    ("x = ±5", None),
+    ("no number here", None),
+    ("10^5", "10^5"),
+    (r"\sqrt{2}", r"\sqrt{2}"),
+    (r"2\pi", r"2\pi"),
+    ("It is 5.", "5"),
+    ("(-4)", "-4"),
+    (".5", "0.5"),
+    ("**12**", "12"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), AFTER_MARKER)
+def test_value_after_the_last_marker(text, expected):
+    assert extract_answer(text) == expected
+    assert extract_answer("Some work: 3 + 4 = 7.\n" + text) == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), BOXED)
+def test_last_complete_box(text, expected):
+    assert extract_answer(text, style="boxed") == expected
+    assert extract_answer("so " + text + " qed", style="boxed") == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), LAST_NUMBER)
+def test_last_number(text, expected):
+    assert extract_answer(text, style="last-number") == expected
+
+
+def test_tags():
+    text = "<think>3</think><answer>4</answer> no: <answer> **5** </answer><answer>6"
+    assert extract_answer(text, style="tags") == "5"
+    assert extract_answer("5", style="tags") is None
+
+
+def test_unknown_style_and_wrong_type_are_named():
+    with pytest.raises(ValueError, match="style"):
+        extract_answer("5", style="last")
+    with pytest.raises(ValueError, match="text must be a string"):
+        extract_answer(5)  # type: ignore[arg-type]
+
+
+def test_every_answer_of_gsm8k():
+    if not GSM8K.exists():
+        pytest.skip("GSM8K's file is not beside this checkout")
+    rows = [json.loads(line) for line in GSM8K.read_text().splitlines()]
+    assert len(rows) == 1319
+    for row in rows:
+        stated = row["answer"].rsplit("####", 1)[1].strip()
+        value = int(stated.replace(",", ""))
+        answer = extract_answer(row["answer"])
+        assert answer == str(value), row["answer"]
+        for right in (f"#### {value:,}", f"So it is **${value}**.\n#### **{value}.**"):
+            assert math_score(right, row["answer"]) == 1.0
+        for wrong in (f"#### {value + 1}", f"#### {-value or 1}", f"#### {value}.5", f"{value}"):
+            assert math_score(wrong, row["answer"]) == 0.0
+        assert math_score(f"\\boxed{{{value}}}", stated, style="boxed") == 1.0
+        assert math_score(f"so {value:,} of them.", stated, style="last-number") == 1.0
+
+
+def test_numbers_are_read_exactly():
+    for text, value in {
+        "0.333": Fraction(333, 1000),
+        "1/3": Fraction(1, 3),
+        "1 1/2": Fraction(3, 2),
+        "-1 1/2": Fraction(-3, 2),
+        r"1\frac{1}{2}": Fraction(3, 2),
+        r"\frac12": Fraction(1, 2),
+        r"-\frac{1}{2}": Fraction(-1, 2),
+        r"\frac{-1}{2}": Fraction(-1, 2),
+        "50%": Fraction(1, 2),
+        "50 percent": Fraction(1, 2),
+        "1.5e-2": Fraction(3, 200),
+        r"3 \times 10^{4}": Fraction(30000),
+        "2.5 million": Fraction(2_500_000),
+        r"1{,}000": Fraction(1000),
+        r"5\text{ km}": Fraction(5),
+        r"90^\circ": Fraction(90),
+        "(−7)": Fraction(-7),
+        "007": Fraction(7),
+    }.items():
+        assert read_number(text) == value, text
+    for text in ("±5", "1/0", "5x", "1,2", "1,23", "", "x", "5 or 6", "1e99999", "9" * 1000):
+        assert read_number(text) is None, text
