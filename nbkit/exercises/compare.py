@@ -206,7 +206,8 @@ def same_leaf(output: Output, a: Any, b: Any) -> bool:
             a.double(), b.double(), rtol=output.rtol, atol=output.atol, equal_nan=True
         )
     if isinstance(a, (int, float)) and isinstance(b, (int, float)):
-        return a == b or abs(a - b) <= output.atol + output.rtol * abs(b)
+        both_nan = a != a and b != b
+        return a == b or both_nan or abs(a - b) <= output.atol + output.rtol * abs(b)
     return same(a, b)
 
 
