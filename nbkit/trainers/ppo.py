@@ -1,0 +1,388 @@
+"""Proximal policy optimisation (arXiv:1707.06347) for control, every detail a visible switch."""
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from nbkit.actor_critic import Policy, bounded
+from nbkit.advantages import batch_moments, gae, whiten
+from nbkit.envs.control import ControlEnv
+from nbkit.losses import ppo_clip_loss, value_loss
+from nbkit.rollouts_control import Batch, EpisodeTracker, Rollout, collect, make_batch, minibatches
+from nbkit.trainers.normalisation import ObservationNormaliser, ReturnScale
+from nbkit.trainers.ppo_config import PPOConfig
+from nbkit.trainers.ppo_diagnostics import explained_variance, movement
+
+Metrics = dict[str, float]
+Hook = Callable[["PPOTrainer", Metrics], None]
+
+__all__ = ["PPOConfig", "PPOTrainer", "evaluate", "ppo_loss", "train", "update"]
+
+
+def ppo_loss(
+    policy: Policy, batch: Batch, config: PPOConfig, clip: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the loss of a minibatch (arXiv:1707.06347, eq. 9) and what it is made of.
+
+    Args:
+        policy: with gradient.
+        batch: B rows; its advantages are already normalised.
+        config: coefficients and forms.
+        clip: how far the ratio may move, now.
+
+    Returns:
+        loss, policy loss, value loss: scalars; log-probabilities (B,), detached.
+
+    """
+    distribution, values = policy(batch.observations)
+    logprobs = distribution.log_prob(batch.actions)
+    policy_loss = ppo_clip_loss(
+        logprobs, batch.logprobs, batch.advantages, clip_low=clip, clip_high=clip
+    ).mean()
+    critic_loss = value_loss(
+        values,
+        batch.returns,
+        old_values=batch.values,
+        clip=config.value_clip,
+        form=config.value_clip_form,
+    ).mean()
+    loss = policy_loss + config.value_coefficient * critic_loss
+    if config.entropy_coefficient:
+        loss = loss - config.entropy_coefficient * distribution.entropy().mean()
+    return loss, policy_loss.detach(), critic_loss.detach(), logprobs.detach()
+
+
+def update(
+    policy: Policy,
+    optimiser: Any,
+    batch: Batch,
+    config: PPOConfig,
+    generator: torch.Generator,
+    *,
+    clip: float | None = None,
+) -> Metrics:
+    """Take all gradient steps on one batch; return what happened.
+
+    Args:
+        policy: changed in place.
+        optimiser: of its parameters.
+        batch: M rows.
+        config: epochs, minibatches, loss.
+        generator: of the order of the rows.
+        clip: how far the ratio may move; None: ``config.clip``.
+
+    Returns:
+        "ratio_error" (largest |ratio - 1| in the first minibatch, before any step), "kl" and
+        "clip_fraction" (of the whole batch, after the last step), "entropy" (nats, after it),
+        "explained_variance" (of the values that were predicted before it), "gradient_norm" (before
+        clipping, mean of the steps), "policy_loss", "value_loss" (means), "epochs" (taken).
+
+    """
+    clip = config.clip if clip is None else clip
+    parameters = list(policy.parameters())
+    norms: list[Tensor] = []
+    policy_losses: list[Tensor] = []
+    value_losses: list[Tensor] = []
+    ratio_error = torch.zeros(())
+    epoch = 0
+    while epoch < config.epochs:
+        for rows in minibatches(
+            len(batch), config.minibatch_size, generator, shuffle=config.shuffle
+        ):
+            part = batch.rows(rows)
+            if config.advantage_normalisation == "minibatch":
+                part = replace(part, advantages=whiten(part.advantages))
+            loss, policy_part, value_part, logprobs = ppo_loss(policy, part, config, clip)
+            if not norms:
+                ratio_error = ((logprobs - part.logprobs).exp() - 1).abs().max()
+            optimiser.zero_grad()
+            loss.backward()
+            norm = nn.utils.clip_grad_norm_(parameters, config.max_grad_norm or float("inf"))
+            optimiser.step()
+            norms.append(norm)
+            policy_losses.append(policy_part)
+            value_losses.append(value_part)
+        epoch += 1
+        if config.target_kl is not None and movement(policy, batch, clip)["kl"] > config.target_kl:
+            break
+    return {
+        "ratio_error": ratio_error.item(),
+        **movement(policy, batch, clip),
+        "explained_variance": explained_variance(batch.values, batch.returns),
+        "gradient_norm": torch.stack(norms).mean().item(),
+        "policy_loss": torch.stack(policy_losses).mean().item(),
+        "value_loss": torch.stack(value_losses).mean().item(),
+        "epochs": float(epoch),
+    }
+
+
+class PPOTrainer:
+    """A run of PPO: everything that the next update depends on, so that it can be written down.
+
+    Args:
+        env: is reset here.
+        policy: is trained in place.
+        config: settings.
+        seed: of environment and actions.
+
+    Attributes:
+        history: the metrics of each update.
+        episodes: an ``EpisodeTracker``: steps so far and finished episodes.
+
+    Errors:
+        ValueError: a policy whose parameters are frozen.
+
+    """
+
+    def __init__(self, env: ControlEnv, policy: Policy, config: PPOConfig, *, seed: int) -> None:
+        parameters = list(policy.parameters())
+        if not any(parameter.requires_grad for parameter in parameters):
+            raise ValueError("policy: all parameters are frozen; call requires_grad_(True) on it")
+        self.env, self.policy, self.config, self.seed = env, policy, config, seed
+        self.optimiser = torch.optim.Adam(
+            parameters, lr=config.learning_rate, eps=config.adam_eps, fused=True
+        )
+        self.generator = torch.Generator().manual_seed(seed)
+        self.observations = env.reset(seed)
+        self.episodes = EpisodeTracker(env.num_envs)
+        self.normaliser = (
+            ObservationNormaliser(env.observation_size) if config.normalise_observations else None
+        )
+        self.return_scale = (
+            ReturnScale(env.num_envs, config.gamma) if config.normalise_rewards else None
+        )
+        self.history: list[Metrics] = []
+
+    @property
+    def finished(self) -> bool:
+        """Whether the budget of environment steps is spent."""
+        return self.episodes.steps >= self.config.total_steps
+
+    def step(self) -> Metrics:
+        """Collect one rollout, learn from it, return the metrics of this update."""
+        config = self.config
+        left = max(0.0, 1.0 - self.episodes.steps / config.total_steps)
+        learning_rate = config.learning_rate * (left if config.anneal_learning_rate else 1.0)
+        self.optimiser.param_groups[0]["lr"] = learning_rate
+        rollout = collect(
+            self.env,
+            self.policy,
+            self.observations,
+            config.steps,
+            self.generator,
+            action_bounds=config.action_bounds,
+            normaliser=self.normaliser,
+        )
+        self.observations = rollout.raw_stream[-1]
+        self.episodes.add(rollout)
+        metrics = update(
+            self.policy,
+            self.optimiser,
+            self.batch(rollout),
+            config,
+            self.generator,
+            clip=config.clip * (left if config.anneal_clip else 1.0),
+        )
+        self._update_normalisers(rollout)
+        metrics = {
+            "steps": float(self.episodes.steps),
+            "episodes": float(len(self.episodes.finished)),
+            "return": self.episodes.mean_return(),
+            "length": self.episodes.mean_length(),
+            **metrics,
+            "learning_rate": learning_rate,
+        }
+        self.history.append(metrics)
+        return metrics
+
+    def batch(self, rollout: Rollout) -> Batch:
+        """Turn a rollout into what ``update`` learns from."""
+        config = self.config
+        scale = self.return_scale
+        rewards = rollout.rewards if scale is None else scale(rollout.rewards)
+        batch = make_batch(
+            rollout,
+            gamma=config.gamma,
+            lam=config.lam,
+            rewards=rewards,
+            truncation_as_death=config.truncation_as_death,
+            dummy_rows=config.dummy_rows_in_loss,
+        )
+        if config.advantage_normalisation == "batch":
+            moments = None
+            if config.dummy_rows_in_normaliser:
+                moments = _moments_with_dummy_rows(rollout, rewards, batch, config)
+            batch = replace(batch, advantages=whiten(batch.advantages, moments=moments))
+        return batch
+
+    def _update_normalisers(self, rollout: Rollout) -> None:
+        counted = rollout.valid
+        if self.config.dummy_rows_in_normaliser:
+            counted = torch.ones_like(counted)
+        if self.normaliser is not None:
+            self.normaliser.update(rollout.raw_stream[:-1][counted])
+        if self.return_scale is not None:
+            self.return_scale.update(rollout.rewards, rollout.done, counted)
+
+    def run(
+        self,
+        *,
+        progress: bool = True,
+        stop_return: float | None = None,
+        checkpoint: Path | None = None,
+        checkpoint_every: int = 10,
+        hook: Hook | None = None,
+    ) -> list[Metrics]:
+        """Update until the budget is spent; return the history.
+
+        Args:
+            progress: show a text progress bar.
+            stop_return: stop once the mean return of the last 100 episodes reaches this.
+            checkpoint: where to save; a run that finds a file there continues from it.
+            checkpoint_every: updates between two saves.
+            hook: called after each update with the trainer and its metrics.
+
+        """
+        from nbkit.trainers.ppo_checkpoint import resume, save  # it needs this module
+
+        if checkpoint is not None and checkpoint.exists():
+            resume(checkpoint, self)
+        bar = tqdm(total=self.config.total_steps, desc="PPO", disable=not progress, mininterval=5)
+        bar.update(self.episodes.steps)
+        while not self.finished:
+            metrics = self.step()
+            bar.set_postfix_str(f"return {metrics['return']:.1f}", refresh=False)
+            bar.update(self.episodes.steps - bar.n)
+            if checkpoint is not None and len(self.history) % checkpoint_every == 0:
+                save(checkpoint, self)
+            if hook is not None:
+                hook(self, metrics)
+            solved = stop_return is not None and metrics["return"] >= stop_return
+            if solved and len(self.episodes.finished) >= 100:
+                break
+        bar.close()
+        return self.history
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything but the environment, as tensors and plain data."""
+        return {
+            "config": asdict(self.config),
+            "seed": self.seed,
+            "policy": self.policy.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "generator": self.generator.get_state(),
+            "observations": self.observations.clone(),
+            "episodes": self.episodes.state_dict(),
+            "normaliser": self.normaliser and self.normaliser.state_dict(),
+            "return_scale": self.return_scale and self.return_scale.state_dict(),
+            "history": self.history,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put back what ``state_dict`` returned."""
+        self.seed = state["seed"]
+        self.policy.load_state_dict(state["policy"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.generator.set_state(state["generator"])
+        self.observations = state["observations"].clone()
+        self.episodes.load_state_dict(state["episodes"])
+        if self.normaliser is not None:
+            self.normaliser.load_state_dict(state["normaliser"])
+        if self.return_scale is not None:
+            self.return_scale.load_state_dict(state["return_scale"])
+        self.history = list(state["history"])
+
+
+def _moments_with_dummy_rows(
+    rollout: Rollout, rewards: Tensor, batch: Batch, config: PPOConfig
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The moments of a normaliser that counts the dummy rows in: the fault, on request."""
+    every_row, _ = gae(
+        rewards,
+        rollout.values[:-1],
+        rollout.values[1:],
+        rollout.terminated,
+        rollout.done,
+        gamma=config.gamma,
+        lam=config.lam,
+    )
+    dummies = every_row[~rollout.valid] if not config.dummy_rows_in_loss else every_row[:0, 0]
+    return batch_moments(torch.cat([batch.advantages, dummies]))
+
+
+def train(
+    env: ControlEnv,
+    policy: Policy,
+    config: PPOConfig,
+    *,
+    seed: int = 0,
+    progress: bool = True,
+    stop_return: float | None = None,
+    checkpoint: Path | None = None,
+    hook: Hook | None = None,
+) -> list[Metrics]:
+    """Train ``policy`` in place; return one dictionary of metrics an update.
+
+    Args:
+        env: is reset from ``seed``.
+        policy: what learns.
+        config: settings.
+        seed: of environment and actions (first weights are drawn where the policy is made).
+        progress: show a text progress bar.
+        stop_return: stop once the mean return of the last 100 episodes reaches this.
+        checkpoint: where to save and, if there is a file, continue from.
+        hook: called after each update.
+
+    """
+    trainer = PPOTrainer(env, policy, config, seed=seed)
+    return trainer.run(progress=progress, stop_return=stop_return, checkpoint=checkpoint, hook=hook)
+
+
+@torch.no_grad()
+def evaluate(
+    env: ControlEnv,
+    policy: Policy,
+    *,
+    episodes: int,
+    seed: int,
+    deterministic: bool = True,
+    action_bounds: Any = "clip",
+    normaliser: Callable[[Tensor], Tensor] | None = None,
+) -> list[float]:
+    """Return the returns of at least ``episodes`` whole episodes, equally many an environment.
+
+    Taking the first episodes to finish would favour short ones: every environment plays the same
+    number.
+
+    Args:
+        env: is reset from ``seed``.
+        policy: acts.
+        episodes: rounded up to a multiple of N.
+        seed: of environment and actions; not one that training used.
+        deterministic: the most likely action; False: a drawn one.
+        action_bounds: as in training.
+        normaliser: as in training.
+
+    """
+    generator = torch.Generator().manual_seed(seed)
+    observations = env.reset(seed)
+    wanted = -(-episodes // env.num_envs)
+    totals = torch.zeros(env.num_envs, dtype=torch.float64)
+    played = torch.zeros(env.num_envs, dtype=torch.int64)
+    returns: list[float] = []
+    while bool((played < wanted).any()):
+        distribution = policy.act(observations if normaliser is None else normaliser(observations))
+        actions = distribution.mode() if deterministic else distribution.sample(generator)
+        transition = env.step(bounded(actions, env.action_space, action_bounds))
+        totals += torch.where(transition.valid, transition.rewards, 0.0)
+        ended = (transition.terminated | transition.truncated) & transition.valid
+        returns += totals[ended & (played < wanted)].tolist()
+        played += ended.long()
+        totals[ended] = 0.0
+        observations = transition.next_observations
+    return returns

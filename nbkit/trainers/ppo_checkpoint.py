@@ -1,0 +1,77 @@
+"""Save and resume a run of PPO so that a resumed run equals an unbroken one to the bit (CPU).
+
+The file holds tensors and plain data only and is loaded with ``weights_only=True``: opening a
+checkpoint runs no code. It is written under a new name and renamed, so a kill leaves the old one.
+"""
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from nbkit._inputs import check_choice
+from nbkit.trainers.ppo import PPOTrainer
+
+_FORMAT = 1
+
+
+def save(
+    path: Path, trainer: PPOTrainer, *, environment: Literal["exact", "restart"] = "exact"
+) -> None:
+    """Write a checkpoint.
+
+    Args:
+        path: the file; replaced whole or not at all.
+        trainer: between two updates.
+        environment: "exact" stores the state of the environments; "restart" does not, and a
+            resumed run begins new episodes there (for engines that hide their state, such as
+            Box2D): it is then a fair continuation, not a repetition.
+
+    Errors:
+        UnsavableEnvironment: "exact", but the environment's engine gives no exact state.
+
+    """
+    check_choice("environment", environment, ("exact", "restart"))
+    state = {
+        "format": _FORMAT,
+        "trainer": trainer.state_dict(),
+        "environment": trainer.env.get_state() if environment == "exact" else None,
+    }
+    new = path.with_name(path.name + ".new")
+    with new.open("wb") as file:
+        torch.save(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+
+
+def resume(path: Path, trainer: PPOTrainer) -> None:
+    """Put a trainer, made as it was made then, where the checkpoint was written.
+
+    Args:
+        path: written by ``save``.
+        trainer: with the same configuration, policy and environment.
+
+    Errors:
+        ValueError: another configuration, or a file of another format.
+
+    """
+    state: dict[str, Any] = torch.load(path, weights_only=True)
+    if state.get("format") != _FORMAT:
+        raise ValueError(f"{path} is no checkpoint of format {_FORMAT}: {state.get('format')}")
+    stored, now = state["trainer"]["config"], asdict(trainer.config)
+    different = sorted(key for key in now if stored.get(key) != now[key])
+    if different:
+        raise ValueError(f"{path} was written with another configuration: {', '.join(different)}")
+    trainer.load_state_dict(state["trainer"])
+    if state["environment"] is not None:
+        trainer.env.set_state(state["environment"])
+        return
+    # New episodes from a seed that the first ones did not have; half-played ones are dropped.
+    trainer.observations = trainer.env.reset(trainer.seed + 1_000_003 * len(trainer.history))
+    trainer.episodes.open_returns.zero_()
+    trainer.episodes.open_lengths.zero_()
+    if trainer.return_scale is not None:
+        trainer.return_scale.running.zero_()
