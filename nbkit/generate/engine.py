@@ -138,7 +138,7 @@ def generate(
         raise ValueError(f"max_batch must be at least 1 or None; got {max_batch}")
     if seeds is None and temperature != 0:
         raise ValueError(
-            "seeds must be given unless temperature is 0: an int, one int a row or a torch.Generator"
+            "seeds must be given unless temperature is 0: an int, one a row, or a torch.Generator"
         )
     listed = prompt_lists(prompts, attention_mask)
     rows = len(listed) * group_size

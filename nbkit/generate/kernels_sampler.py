@@ -21,8 +21,7 @@ def _mix(x):
     x = x * 0x7FEB352D
     x = x ^ (x >> 15)
     x = x * 0x846CA68B
-    x = x ^ (x >> 16)
-    return x
+    return x ^ (x >> 16)
 
 
 @triton.jit
@@ -134,8 +133,9 @@ def draw_and_advance(
     token = torch.empty(batch, blocks, dtype=torch.int32, device=logits.device)
     greedy = temperature == 0
     parts = (score, token, chosen, biggest, total)
+    cut = logits if threshold is None else threshold.contiguous()  # a view of sorted logits
     _block_best[(batch, blocks)](
-        *(logits, state["seeds"], state["counts"], logits if threshold is None else threshold),
+        *(logits, state["seeds"], state["counts"], cut),
         *(*parts, vocabulary, blocks, float(temperature)),
         GREEDY=greedy,
         FILTER=threshold is not None,
