@@ -87,7 +87,7 @@ def run(runner: Runner, work: Work, sampling: Sampling) -> None:
         if sampling.eos_ids:
             for slot in runner.ended(seats.rows):
                 seats.rows[slot] = IDLE
-    work.stats.update(stats)
+    work.stats.update(stats, decode_seconds=runner.decode_seconds())
 
 
 def _refill(runner: Runner, work: Work, seats: Seats, queue: deque[int]) -> int:

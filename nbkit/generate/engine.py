@@ -3,6 +3,7 @@
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -172,7 +173,8 @@ def generate(
         share=share_prefix,
         continuous=continuous_batching,
     )
-    continuous.run(runner, work, sampling)
+    with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+        continuous.run(runner, work, sampling)
     return _collect(runner, work, sampling, pad, start)
 
 

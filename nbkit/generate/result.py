@@ -21,7 +21,8 @@ class Generation:
             sampled from (tempered and filtered); 0 where the mask is False and at temperature 0.
         prompt_ids: (R, P) prompts, padded on the left.
         prompt_mask: (R, P) bool, True on real tokens.
-        stats: prefill_tokens, decode_steps, slot_steps (slots × steps), seconds.
+        stats: prefill_tokens, decode_steps, slot_steps (slots × steps), decode_seconds
+            (of the device), seconds (of the whole call).
 
     """
 

@@ -4,6 +4,7 @@ On a GPU the host runs ahead. It replays a chunk of steps, asks for the flags of
 reads the answer only after the next chunk is under way, so the GPU never waits for the host.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -36,15 +37,18 @@ class Runner:
         self._compiled: dict[int, Any] = {}
         self._pool: Any = None
         self._asked: list[tuple[Any, Tensor, list[int]]] = []
+        self._spans: list[tuple[Any, Any]] = []
 
     def forget_graphs(self) -> None:
         """Drop what was recorded; weights have moved."""
         self._steps.clear()
+        self._pool = None
 
     def start(self, sampling: Sampling) -> None:
         """Begin a call: empty slots, and the graph of the full batch."""
         self.session.reset()
         self._asked.clear()
+        self._spans.clear()
         if self.graphs:
             self._step(self.session.slots, sampling)
 
@@ -64,15 +68,31 @@ class Runner:
 
     def decode(self, batch: int, steps: int, horizon: int, sampling: Sampling) -> None:
         """Run decode steps of the first `batch` slots; no column beyond `horizon` is in use."""
+        begin = self._now()
         if self.graphs:
             replay = self._step(batch, sampling)
             for _ in range(steps):
                 replay()
-            return
-        length = self.session.cache.length
-        for step in range(steps):
-            used = min(horizon - steps + step + 1, length)
-            self.session.step(batch, sampling, length if self.options.compile else used)
+        else:
+            length = self.session.cache.length
+            for step in range(steps):
+                used = min(horizon - steps + step + 1, length)
+                self.session.step(batch, sampling, length if self.options.compile else used)
+        self._spans.append((begin, self._now()))
+
+    def decode_seconds(self) -> float:
+        """Time of all decode steps of this call, by the clock of the device; waits for them."""
+        if self.device.type != "cuda":
+            return sum(end - begin for begin, end in self._spans)
+        torch.cuda.synchronize(self.device)
+        return sum(begin.elapsed_time(end) for begin, end in self._spans) / 1e3
+
+    def _now(self) -> Any:
+        if self.device.type != "cuda":
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
 
     def _step(self, batch: int, sampling: Sampling) -> Callable[[], None]:
         key = batch, sampling

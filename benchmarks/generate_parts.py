@@ -1,0 +1,342 @@
+"""The measurements of `benchmarks/generate.py`, one function each; plain data out."""
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nbkit.generate import EngineOptions, clear, generate
+from nbkit.generate.decode import padded_loop
+from nbkit.generate.mismatch import ratio, trainer_logprobs
+from nbkit.generate.sampling import row_seeds
+from nbkit.losses import importance_weights
+from nbkit.packing import pack, packed_logprobs, padded_logprobs, token_budget_batches
+
+LADDER = {
+    "static cache": EngineOptions("sdpa", "torch", "torch", graph=False),
+    "+ CUDA graph": EngineOptions("sdpa", "torch", "torch", graph=True),
+    "+ attention kernel": EngineOptions("triton", "torch", "torch", graph=True),
+    "+ layer kernels": EngineOptions("triton", "triton", "torch", graph=True),
+    "+ fused sampler": EngineOptions("triton", "triton", "triton", graph=True),
+}
+COMPILED = EngineOptions("sdpa", "torch", "torch", graph=True, compile=True)
+
+
+def synchronise() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def seconds(function: Callable[[], Any]) -> float:
+    synchronise()
+    start = time.perf_counter()
+    function()
+    synchronise()
+    return time.perf_counter() - start
+
+
+def prompts(vocabulary: int, batch: int, length: int, seed: int = 0) -> list[list[int]]:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(vocabulary, (batch, length), generator=generator).tolist()
+
+
+def copy_bandwidth(device: str, megabytes: int = 1024, rounds: int = 20) -> dict[str, float]:
+    """Bytes read and written a second by a device copy, best and median of the rounds."""
+    source = torch.empty(megabytes * 2**20, dtype=torch.uint8, device=device).fill_(1)
+    target = torch.empty_like(source)
+    target.copy_(source)
+    times = [seconds(lambda: target.copy_(source)) for _ in range(rounds)]
+    moved = 2 * source.numel()
+    return {
+        "bytes_per_second": moved / min(times),
+        "median_bytes_per_second": moved / statistics.median(times),
+    }
+
+
+def floor_bytes(model: Any, batch: int, prompt: int, new: int) -> dict[str, float]:
+    """Bytes that a decode step has to read at least: every weight once, every cached key and value.
+
+    The cache is taken at its mean length. An embedding table that is not also the head is left
+    out: a step reads a row of it for each sequence only.
+    """
+    config = model.config
+    tied = model.lm_head.weight.data_ptr() == model.get_input_embeddings().weight.data_ptr()
+    weights = sum(p.numel() * p.element_size() for p in model.parameters())
+    if not tied:
+        table = model.get_input_embeddings().weight
+        weights -= table.numel() * table.element_size()
+    heads = config.num_key_value_heads
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    token = 2 * config.num_hidden_layers * heads * head_dim * model.lm_head.weight.element_size()
+    cache = batch * (prompt + new / 2) * token
+    return {"weight_bytes": weights, "cache_bytes": cache, "bytes": weights + cache}
+
+
+def ours(
+    model: Any,
+    batch: int,
+    prompt: int,
+    new: int,
+    options: EngineOptions | None = None,
+    rounds: int = 2,
+) -> dict[str, Any]:
+    """Whole calls of `generate`, after one that warms up; temperature 1, no EOS ids."""
+    asked = prompts(model.config.vocab_size, batch, prompt)
+
+    def call() -> Any:
+        return generate(model, asked, max_new_tokens=new, seeds=0, options=options)
+
+    first = seconds(call)
+    stats, times = [], []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        stats.append(call().stats)
+        synchronise()
+        times.append(time.perf_counter() - start)
+    steps = [1e3 * s["decode_seconds"] / s["decode_steps"] for s in stats]
+    return {
+        "batch": batch,
+        "prompt": prompt,
+        "new": new,
+        "ms_per_step": min(steps),
+        "ms_per_step_rounds": steps,
+        "seconds": min(times),
+        "tokens_per_second": batch * new / min(times),
+        "first_call_seconds": first,
+    }
+
+
+def between(run: Callable[[int], Any], short: int, long: int, warm: int | None = None) -> float:
+    """Milliseconds of a step: what `long` steps take more than `short` ones."""
+    if warm:
+        run(warm)
+    few = seconds(lambda: run(short))
+    many = seconds(lambda: run(long))
+    return 1e3 * (many - few) / (long - short)
+
+
+def library(
+    model: Any, batch: int, prompt: int, *, static: bool, compiled: bool = False, steps: int = 16
+) -> dict[str, Any]:
+    """`transformers.generate`, sampling at temperature 1, a few steps.
+
+    With a static cache `generate` compiles its step by itself on a GPU, unless told not to; there
+    the reading of the prompt is counted in, so that one length of cache is compiled only.
+    """
+    ids = torch.tensor(prompts(model.config.vocab_size, batch, prompt), device=model.device)
+    keywords: dict[str, Any] = {"do_sample": True, "top_k": 0, "top_p": 1.0, "temperature": 1.0}
+    if static:
+        keywords.update(cache_implementation="static", disable_compile=not compiled)
+
+    def run(new: int) -> Any:
+        return model.generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            max_new_tokens=new,
+            min_new_tokens=new,
+            eos_token_id=None,
+            pad_token_id=0,
+            **keywords,
+        )
+
+    if not static:
+        step = between(run, 4, 4 + steps, warm=2)
+    else:
+        total = 4 + 2 * steps
+        run(total)
+        step = 1e3 * min(seconds(lambda: run(total)) for _ in range(2)) / total
+    return {"batch": batch, "prompt": prompt, "steps": steps, "ms_per_step": step}
+
+
+def naive(model: Any, batch: int, length: int, steps: int = 3) -> dict[str, Any]:
+    """No cache: the whole batch through the model for one token, at the mean length."""
+    ids = torch.tensor(prompts(model.config.vocab_size, batch, length), device=model.device)
+
+    def run(count: int) -> None:
+        with torch.no_grad():
+            for _ in range(count):
+                model(input_ids=ids, use_cache=False, logits_to_keep=1).logits.argmax(-1)
+
+    run(1)
+    return {
+        "batch": batch,
+        "length": length,
+        "ms_per_step": 1e3 * seconds(lambda: run(steps)) / steps,
+    }
+
+
+def growing(model: Any, batch: int, prompt: int, steps: int = 16) -> dict[str, Any]:
+    """Our forward pass with a cache that grows by concatenation (left-padded batch)."""
+    asked = prompts(model.config.vocab_size, batch, prompt)
+    step = between(lambda new: padded_loop(model, asked, new, seeds=0), 4, 4 + steps, warm=2)
+    return {"batch": batch, "prompt": prompt, "steps": steps, "ms_per_step": step}
+
+
+def prefix_sharing(
+    model: Any, groups: int, size: int, prompt: int, new: int, options: EngineOptions | None
+) -> dict[str, Any]:
+    """The same rows with the prompt read once a group, and once a row."""
+    asked = prompts(model.config.vocab_size, groups, prompt)
+    found: dict[str, Any] = {"groups": groups, "group_size": size, "prompt": prompt, "new": new}
+    for name, share in (("shared", True), ("not shared", False)):
+        keywords = {"max_new_tokens": new, "seeds": 0, "group_size": size, "share_prefix": share}
+        generate(model, asked, options=options, **keywords)
+        results = [generate(model, asked, options=options, **keywords) for _ in range(2)]
+        best = min((result.stats for result in results), key=lambda stats: stats["seconds"])
+        found[name] = {
+            **best,
+            "prefill_and_rest_seconds": best["seconds"] - best["decode_seconds"],
+        }
+    found["speed_up"] = found["not shared"]["seconds"] / found["shared"]["seconds"]
+    return found
+
+
+def spread_lengths(rows: int, mean: float, most: int, seed: int = 0) -> list[int]:
+    """Log-normal lengths with a long tail, as answers of a reasoning model have."""
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.exp(0.9 * torch.randn(rows, generator=generator))
+    return (drawn * mean / drawn.mean()).round().clamp(4, most).int().tolist()
+
+
+def continuous_batching(
+    model: Any,
+    rows: int,
+    slots: int,
+    prompt: int,
+    mean: float,
+    most: int,
+    options: EngineOptions | None,
+) -> dict[str, Any]:
+    """Rows with a spread of lengths: waves that wait for the longest, against refilled slots."""
+    asked = prompts(model.config.vocab_size, rows, prompt)
+    limits = spread_lengths(rows, mean, most)
+    found: dict[str, Any] = {"rows": rows, "slots": slots, "lengths": limits}
+    for name, on in (("waves", False), ("continuous", True)):
+        keywords = {
+            "max_new_tokens": limits,
+            "seeds": 0,
+            "max_batch": slots,
+            "continuous_batching": on,
+        }
+        generate(model, asked, options=options, **keywords)
+        results = [generate(model, asked, options=options, **keywords) for _ in range(2)]
+        best = min((result.stats for result in results), key=lambda stats: stats["seconds"])
+        found[name] = {
+            **best,
+            "tokens_per_second": sum(limits) / best["seconds"],
+            "busy_share": sum(limits) / best["slot_steps"],
+        }
+    found["speed_up"] = found["waves"]["seconds"] / found["continuous"]["seconds"]
+    return found
+
+
+def quantiles(x: Tensor) -> dict[str, float]:
+    points = [0.0, 0.001, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999, 1.0]
+    levels = torch.tensor(points, dtype=torch.float64, device=x.device)
+    values = torch.quantile(x.double().flatten(), levels).tolist()
+    return {str(p): v for p, v in zip(points, values, strict=True)}
+
+
+def mismatch(
+    model: Any,
+    wide: Any,
+    rows: int,
+    prompt: int,
+    new: int,
+    options: EngineOptions | None,
+    dtype: torch.dtype | None = None,
+) -> dict[str, Any]:
+    """Engine against trainer: ratios of each token and of each sequence, and their weights.
+
+    Args:
+        model: what the engine samples from.
+        wide: the same weights in float32.
+        rows: sequences.
+        prompt: tokens of each prompt.
+        new: tokens of each answer.
+        options: of the engine.
+        dtype: of the engine; None: the model's.
+
+    """
+    asked = prompts(model.config.vocab_size, rows, prompt)
+    drawn = generate(model, asked, max_new_tokens=new, seeds=0, options=options, dtype=dtype)
+    again = generate(
+        model,
+        asked,
+        max_new_tokens=new,
+        seeds=row_seeds(0, rows, "cpu"),
+        options=options,
+        dtype=dtype,
+        max_batch=max(1, rows // 4),
+    )
+    parted = (drawn.tokens != again.tokens) & drawn.mask
+    found: dict[str, Any] = {
+        "rows": rows,
+        "new": new,
+        "mean_logprob": float(drawn.logprobs[drawn.mask].mean()),
+        "same_text_in_a_quarter_of_the_batch": float((~parted.any(1)).float().mean()),
+    }
+    for name, trainer in (("trainer in the model's dtype", model), ("trainer in float32", wide)):
+        logp = trainer_logprobs(trainer, drawn, rows=4)
+        each = ratio(logp, drawn.logprobs, drawn.mask)
+        difference = (logp - drawn.logprobs).masked_fill(~drawn.mask, 0.0)
+        weights = importance_weights(logp, drawn.logprobs, drawn.mask, mode="truncate", high=2.0)
+        whole = difference.sum(1).exp()
+        found[name] = {
+            "token_ratio": quantiles(each[drawn.mask]),
+            "token_ratio_mean": float(each[drawn.mask].mean()),
+            "sequence_ratio": quantiles(whole),
+            "sequence_ratio_mean": float(whole.mean()),
+            "truncated_share": float((each > 2.0)[drawn.mask].float().mean()),
+            "truncated_weight_mean": float(weights[drawn.mask].mean()),
+            "kl_k1": float(-difference[drawn.mask].mean()),
+            "largest_difference": float(difference.abs().max()),
+        }
+    return found
+
+
+def packing(model: Any, rows: int, mean: float, most: int, budget: int) -> dict[str, Any]:
+    """Forward and backward over sequences of many lengths: fixed rows, token budget, packed."""
+    lengths = spread_lengths(rows, mean, most)
+    sequences = [prompts(model.config.vocab_size, 1, n, seed=i)[0] for i, n in enumerate(lengths)]
+    each = max(1, budget // max(lengths))
+    order = torch.randperm(rows, generator=torch.Generator().manual_seed(0)).tolist()
+    plans = {
+        "padded, fixed rows": [order[i : i + each] for i in range(0, rows, each)],
+        "padded, token budget": token_budget_batches(lengths, budget),
+        "packed": pack(lengths, budget),
+    }
+    found: dict[str, Any] = {"rows": rows, "lengths": lengths, "budget": budget}
+    for name, plan in plans.items():
+        form = packed_logprobs if name == "packed" else padded_logprobs
+
+        def run(plan: list[list[int]] = plan, form: Callable[..., Any] = form) -> None:
+            for part in plan:
+                scores = form(model, [sequences[i] for i in part])
+                torch.cat(scores).sum().backward()
+            model.zero_grad(set_to_none=True)
+
+        run(plan[:1])
+        took = min(seconds(run) for _ in range(2))
+        computed = sum(
+            sum(lengths[i] for i in part)
+            if name == "packed"
+            else len(part) * max(lengths[i] for i in part)
+            for part in plan
+        )
+        found[name] = {
+            "micro_batches": len(plan),
+            "computed_tokens": computed,
+            "seconds": took,
+            "tokens_per_second": sum(lengths) / took,
+        }
+    return found
+
+
+def release(model: Any) -> None:
+    clear(model)
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
