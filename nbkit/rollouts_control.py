@@ -257,16 +257,20 @@ class EpisodeTracker:
         valid = rollout.valid
         rewards = torch.where(valid, rollout.rewards, 0.0).double().cumsum(0) + self.open_returns
         lengths = valid.long().cumsum(0) + self.open_lengths
-        steps = (valid.sum(1).cumsum(0) + self.steps).tolist()
-        base_return = torch.zeros(self.num_envs, dtype=torch.float64)
-        base_length = torch.zeros(self.num_envs, dtype=torch.int64)
-        for t, n in (rollout.done & valid).nonzero().tolist():
-            episode_return = float(rewards[t, n] - base_return[n])
-            self.finished.append((steps[t], episode_return, int(lengths[t, n] - base_length[n])))
-            base_return[n], base_length[n] = rewards[t, n], lengths[t, n]
-        self.open_returns = rewards[-1] - base_return
-        self.open_lengths = lengths[-1] - base_length
-        self.steps = steps[-1]
+        steps = valid.sum(1).cumsum(0) + self.steps
+        # By environment, then by time: what stands before an episode is the one before it.
+        n, t = (rollout.done & valid).T.nonzero(as_tuple=True)
+        ends_return, ends_length = rewards[t, n], lengths[t, n]
+        first = torch.ones_like(n, dtype=torch.bool)
+        first[1:] = n[1:] != n[:-1]
+        returns = ends_return - torch.where(first, 0.0, ends_return.roll(1))
+        durations = ends_length - torch.where(first, 0, ends_length.roll(1))
+        order = t.argsort(stable=True)
+        columns = (steps[t[order]], returns[order], durations[order])
+        self.finished += zip(*(column.tolist() for column in columns), strict=True)
+        self.open_returns = rewards[-1].index_put((n,), rewards[-1, n] - ends_return)
+        self.open_lengths = lengths[-1].index_put((n,), lengths[-1, n] - ends_length)
+        self.steps = int(steps[-1])
 
     def mean_return(self, last: int = 100) -> float:
         """Return the mean return of the last episodes; NaN before the first has ended."""
