@@ -46,7 +46,7 @@ def length_mask(positions: Tensor, length: int) -> Tensor:
 
 
 def decode_attention(
-    query: Tensor, keys: Tensor, values: Tensor, mask: Tensor, scale: float
+    query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float
 ) -> Tensor:
     """Attention of one token a row over its cache.
 
@@ -54,7 +54,7 @@ def decode_attention(
         query: (B, Hq, D).
         keys: (B, Hkv, S, D), the newest token included.
         values: (B, Hkv, S, D).
-        mask: (B, 1, 1, S) of ``length_mask``.
+        mask: (B, 1, 1, S) of ``length_mask`` (or 0 and -inf to add); None: all columns.
         scale: multiplies q·k.
 
     Returns:

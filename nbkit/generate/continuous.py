@@ -75,8 +75,9 @@ def run(runner: Runner, work: Work, sampling: Sampling) -> None:
                 _shrink(runner, seats, smaller)
                 batch, live = smaller, seats.live()
         steps = min(min(seats.left[slot] for slot in live), runner.check_every(sampling))
-        horizon = max(seats.used[slot] for slot in live) + steps
-        runner.decode(batch, steps, horizon, sampling)
+        used = [seats.used[slot] for slot in live]
+        horizon = max(used) + steps
+        runner.decode(batch, steps, horizon, sampling, aligned=min(used) == max(used))
         stats["decode_steps"] += steps
         stats["slot_steps"] += steps * batch
         for slot in live:

@@ -197,19 +197,19 @@ def settle(
     options: EngineOptions, backend: str, device: torch.device, module: Any
 ) -> EngineOptions:
     """Options with every "auto" decided."""
-    names = {"attention": "sdpa", "layers": "torch", "sampler": "torch"}
     kernels = backend == "triton" or (
         backend == "auto" and device.type == "cuda" and backends.triton_fits(module)
     )
     if backend == "triton":
         backends.require_triton(device, module)
-    chosen = {
-        name: ("triton" if kernels else plain)
-        for name, plain in names.items()
-        if getattr(options, name) == "auto"
-    }
-    settled = replace(options, **chosen)
-    if any(getattr(settled, name) == "triton" for name in names):
+    best = "triton" if kernels else None
+    settled = replace(
+        options,
+        attention=_decide(options.attention, best or "sdpa"),
+        layers=_decide(options.layers, best or "torch"),
+        sampler=_decide(options.sampler, best or "torch"),
+    )
+    if "triton" in (settled.attention, settled.layers, settled.sampler):
         backends.require_triton(device, module)
     if settled.graph is None:
         settled = replace(settled, graph=device.type == "cuda")
@@ -260,3 +260,7 @@ def _collect(
 
 def _up(number: int, step: int) -> int:
     return -(-number // step) * step
+
+
+def _decide(asked: str, best: str) -> str:
+    return best if asked == "auto" else asked

@@ -123,9 +123,8 @@ def split_attention(
     if splits == 1:
         partial = biggest = total = out
     else:
-        options = {"dtype": torch.float32, "device": query.device}
-        partial = torch.empty(batch, heads, splits, width, **options)
-        biggest = torch.empty(batch, heads, splits, **options)
+        partial = torch.empty(batch, heads, splits, width, dtype=torch.float32, device=query.device)
+        biggest = torch.empty(batch, heads, splits, dtype=torch.float32, device=query.device)
         total = torch.empty_like(biggest)
     _split_attention[(batch, kv_heads, splits)](
         *(query, keys, values, positions, out, partial, biggest, total),

@@ -147,7 +147,12 @@ class Decoder:
         self.run(ids, positions, attend, steps)
 
     def step(
-        self, tokens: Tensor, positions: Tensor, cache: StaticCache, horizon: int | None = None
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        cache: StaticCache,
+        horizon: int | None = None,
+        aligned: bool = False,
     ) -> Tensor:
         """Decode one token a row, writing it into the cache.
 
@@ -156,6 +161,7 @@ class Decoder:
             positions: (B,) their columns.
             cache: is read up to the position of each row and written there.
             horizon: a bound that all positions lie below; None: the length of the cache.
+            aligned: all positions are horizon - 1, so that nothing is to be masked.
 
         Returns:
             (B, V) logits of the next tokens.
@@ -163,7 +169,10 @@ class Decoder:
         """
         batch = tokens.shape[0]
         horizon = cache.length if horizon is None else horizon
-        mask = length_mask(positions, horizon)
+        mask = None if aligned else length_mask(positions, horizon)
+        if mask is not None and not mask.is_cuda:  # made once instead of in every layer
+            zero = torch.zeros((), dtype=self.dtype)
+            mask = zero.masked_fill(~mask, -torch.inf)
         columns = cache.columns(positions)
 
         def attend(number: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -187,8 +196,9 @@ def linear(x: Tensor, matrix: Matrix) -> Tensor:
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """x / rms(x) · weight, the statistics in float32, as the modules do it."""
-    if x.dtype == torch.float32:
-        return F.rms_norm(x, x.shape[-1:], weight, eps)
+    if x.dtype == torch.float32:  # two passes instead of the five that F.rms_norm takes on a CPU
+        squares = torch.linalg.vector_norm(x, dim=-1, keepdim=True).square_()
+        return x * squares.mul_(1 / x.shape[-1]).add_(eps).rsqrt_() * weight
     wide = x.float()
     wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
     return weight * wide.to(x.dtype)

@@ -66,8 +66,19 @@ class Runner:
             batch //= 2
         return batch
 
-    def decode(self, batch: int, steps: int, horizon: int, sampling: Sampling) -> None:
-        """Run decode steps of the first `batch` slots; no column beyond `horizon` is in use."""
+    def decode(
+        self, batch: int, steps: int, horizon: int, sampling: Sampling, *, aligned: bool = False
+    ) -> None:
+        """Run decode steps of the first `batch` slots.
+
+        Args:
+            batch: slots.
+            steps: how many.
+            horizon: columns in use after the last of them.
+            sampling: what to draw.
+            aligned: all running rows are of one length.
+
+        """
         begin = self._now()
         if self.graphs:
             replay = self._step(batch, sampling)
@@ -76,8 +87,10 @@ class Runner:
         else:
             length = self.session.cache.length
             for step in range(steps):
-                used = min(horizon - steps + step + 1, length)
-                self.session.step(batch, sampling, length if self.options.compile else used)
+                if self.options.compile:
+                    self.session.step(batch, sampling, length)
+                else:
+                    self.session.step(batch, sampling, horizon - steps + step + 1, aligned)
         self._spans.append((begin, self._now()))
 
     def decode_seconds(self) -> float:
@@ -111,8 +124,8 @@ class Runner:
     def ended(self, rows: list[int]) -> list[int]:
         """Slots whose row has ended, as far as is known without waiting."""
         if self.device.type != "cuda":
-            flags = self.session.state["done"].tolist()
-            return [slot for slot, row in enumerate(rows) if row >= 0 and flags[slot]]
+            done = self.session.state["done"].tolist()
+            return [slot for slot, row in enumerate(rows) if row >= 0 and done[slot]]
         flags = torch.empty(self.session.slots, dtype=torch.int32, pin_memory=True)
         flags.copy_(self.session.state["done"], non_blocking=True)
         event = torch.cuda.Event()

@@ -92,11 +92,18 @@ class Session:
             self._eos[ids] = torch.tensor(padded, dtype=torch.int64, device=self.decoder.device)
         return self._eos[ids]
 
-    def step(self, batch: int, sampling: Sampling, horizon: int | None = None) -> None:
+    def step(
+        self,
+        batch: int,
+        sampling: Sampling,
+        horizon: int | None = None,
+        aligned: bool = False,
+    ) -> None:
         """Decode one token in the first `batch` slots; slots that are done stay as they are."""
         state = self.state
         logits = self._decode(
-            state["tokens"][:batch], state["positions"][:batch], self.cache, horizon
+            *(state["tokens"][:batch], state["positions"][:batch], self.cache),
+            *(horizon, aligned),
         )
         noise = self._next_noise(batch, logits.shape[-1]) if sampling.temperature else None
         self.draw_and_advance(logits, noise, sampling)
@@ -147,7 +154,13 @@ class Session:
 class FusedSession(Session):
     """The same with Triton kernels; each of the three kinds can be left to plain operations."""
 
-    def step(self, batch: int, sampling: Sampling, horizon: int | None = None) -> None:
+    def step(
+        self,
+        batch: int,
+        sampling: Sampling,
+        horizon: int | None = None,
+        aligned: bool = False,
+    ) -> None:
         """Decode one token in the first `batch` slots."""
         from nbkit.generate import fused  # Triton, which a CPU has not
 
