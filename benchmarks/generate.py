@@ -182,6 +182,8 @@ def ladder(bench: Bench, size: str, batch: int, new: int) -> dict[str, Any]:
         "growing cache": lambda: parts.growing(model, batch, PROMPT),
     }
     for name, options in parts.LADDER.items():
+        if bench.device == "cpu" and options.graph:
+            continue
         tries[name] = lambda o=options: parts.ours(
             model, batch, PROMPT, new if o.graph else min(new, 48), o
         )
@@ -303,7 +305,9 @@ def vllm_row() -> dict[str, Any]:
     return {"status": "installed, not measured here", "version": vllm.__version__}
 
 
-def pairs(bench: Bench, size: str, batch: int, prompt: int, new: int, rounds: int) -> Any:
+def pairs(
+    bench: Bench, size: str, batch: int, prompt: int, new: int, rounds: int, group: int = 1
+) -> Any:
     """Whole calls of `transformers.generate` and ours in turn; the ratio of each pair."""
     from nbkit.generate import generate
 
@@ -317,6 +321,7 @@ def pairs(bench: Bench, size: str, batch: int, prompt: int, new: int, rounds: in
             attention_mask=torch.ones_like(ids),
             max_new_tokens=new,
             min_new_tokens=new,
+            num_return_sequences=group,
             do_sample=True,
             top_k=0,
             eos_token_id=None,
@@ -324,13 +329,14 @@ def pairs(bench: Bench, size: str, batch: int, prompt: int, new: int, rounds: in
         )
 
     def mine() -> Any:
-        return generate(model, asked, max_new_tokens=new, seeds=0)
+        return generate(model, asked, max_new_tokens=new, seeds=0, group_size=group)
 
     theirs(), mine()
     found = [(parts.seconds(theirs), parts.seconds(mine)) for _ in range(rounds)]
     ratios = sorted(a / b for a, b in found)
     return {
         "batch": batch,
+        "group_size": group,
         "prompt": prompt,
         "new": new,
         "transformers_seconds": [a for a, _ in found],
@@ -445,6 +451,12 @@ def cpu_sections(bench: Bench, quick: bool) -> dict[str, tuple[float, Callable[[
             )
     new = 16 if quick else 64
     sections |= {
+        "ladder tiny": (60, lambda: ladder(bench, "tiny", 16, new)),
+        "ladder small": (120, lambda: ladder(bench, "small", 16, new)),
+        "group small": (
+            120,
+            lambda: pairs(bench, "small", 4, 64, new, rounds, group=8),
+        ),
         "prefix small": (
             60,
             lambda: parts.prefix_sharing(bench.model("small"), 4, 8, 128, new, None),

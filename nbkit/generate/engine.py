@@ -20,7 +20,7 @@ from nbkit.generate.result import Generation, left_pad
 from nbkit.generate.runner import Runner
 from nbkit.generate.sampling import check_sampling, row_seeds
 from nbkit.generate.session import FusedSession, Session
-from nbkit.generate.weights import unwrap
+from nbkit.generate.weights import geometry, unwrap
 
 BACKENDS = ("auto", "torch", "triton", "vllm")
 SESSIONS_KEPT = 2
@@ -183,9 +183,12 @@ def engine_for(
 ) -> Engine:
     """The engine kept for a module, its weights read anew."""
     asked = options or EngineOptions()
+    if module not in _ENGINES:
+        geometry(module)  # refuses what the engine does not know
     kept = _ENGINES.setdefault(module, {})
-    device = next(module.parameters()).device
-    key = dtype, backend, asked, str(device), module.dtype
+    first = next(module.parameters())
+    device = first.device
+    key = dtype, backend, asked, str(device), first.dtype
     if key not in kept:
         kept[key] = Engine(module, dtype, settle(asked, backend, device, module))
     else:

@@ -47,11 +47,11 @@ def _rotate_append(qkv, cosines, sines, q_norm, k_norm, query, keys, values, pos
     start = (row * (heads + 2 * kv_heads) + head) * WIDTH
     x = tl.load(qkv + start + width).to(tl.float32)
     position = tl.load(positions + row).to(tl.int64)
+    element = qkv.dtype.element_ty
     if head < heads + kv_heads:
         y = tl.load(qkv + start + other).to(tl.float32)
         if NORM:
             inverse = 1.0 / tl.sqrt(tl.sum(x * x, 0) / WIDTH + eps)
-            element = qkv.dtype.element_ty
             q_weight = tl.load(q_norm + width).to(tl.float32)
             k_weight = tl.load(k_norm + width).to(tl.float32)
             q_other = tl.load(q_norm + other).to(tl.float32)
