@@ -13,6 +13,7 @@ from nbkit.actor_critic import (
     bounded,
     make_actor_critic,
 )
+from nbkit.actor_critic_batched import BatchedActorCritic, make_batched_actor_critic
 from nbkit.envs.control import make_control_env
 from nbkit.envs.probes import PROBES
 from nbkit.rollouts_control import collect, make_batch, minibatches
@@ -81,6 +82,29 @@ def test_orthogonal_weights_shared_and_separate_bodies() -> None:
     _, values = separate(torch.randn(3, 4))
     values.sum().backward()
     assert all(p.grad is None for p in separate.body.parameters())
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+def test_batched_bodies_are_the_separate_ones(env_id: str, activation: str) -> None:
+    env = make_control_env(env_id, 4)
+    plain = make_actor_critic(env, seed=0, shared=False, activation=activation)
+    batched = make_batched_actor_critic(env, seed=0, activation=activation)
+    rollout = collect(env, plain, env.reset(0), 30, generator())
+    batch = make_batch(rollout, gamma=0.9, lam=0.9)
+    distribution, values = batched(batch.observations)
+    assert torch.allclose(values, plain(batch.observations)[1], atol=1e-5)
+    acting = batched.act(batch.observations)
+    assert torch.allclose(acting.log_prob(batch.actions), batch.logprobs, atol=1e-5)
+    assert torch.allclose(distribution.entropy(), acting.entropy(), atol=1e-5)
+    for policy in (plain, batched):
+        ppo_loss(policy, batch, PPOConfig(entropy_coefficient=0.01), 0.2)[0].backward()
+    first = batched.weights[0].grad
+    assert torch.allclose(first[0].T, plain.body[0].weight.grad, atol=1e-5)
+    assert torch.allclose(first[1].T, plain.value_body[0].weight.grad, atol=1e-4)
+    assert torch.count_nonzero(batched.weights[-1].grad[1, :, 1:]) == 0
+    with pytest.raises(ValueError, match="shared=False"):
+        BatchedActorCritic(make_actor_critic(env, seed=0))
 
 
 def test_the_loss_is_the_papers_in_plain_loops() -> None:

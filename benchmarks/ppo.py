@@ -1,0 +1,259 @@
+"""PPO on CartPole and LunarLander: nbkit, Stable-Baselines3, a single file in CleanRL's manner.
+
+    python benchmarks/ppo.py --out benchmarks/results/ppo.json
+
+One process, one thread, all in turn for each seed. CartPole: environment steps and seconds until
+the mean return of the last 100 episodes reaches 475. LunarLander: steps a second over a fixed
+number of steps, each with its own settings. Stable-Baselines3 runs the settings of rl-baselines3-
+zoo, the single file those of its source. Seconds of the clock, and of the processor beside them:
+other work on the machine disturbs the latter less.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import ppo_single_file
+import torch
+import typer
+from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.env_util import make_vec_env
+
+from nbkit import provenance
+from nbkit.trainers.ppo_settings import CARTPOLE, CARTPOLE_WIDE, LUNAR_LANDER, Task
+
+SEEDS = (0, 1, 2, 3, 4)  # tuning used 100 to 103
+THRESHOLD, EPISODES = 475.0, 100
+LANDER_STEPS = 49_152
+SINGLE_FILE_TOTAL = 500_000
+
+# rl-baselines3-zoo, hyperparams/ppo.yml; "lin_x" there is x times the share of the run that is left
+ZOO: dict[str, dict[str, Any]] = {
+    "CartPole-v1": {
+        "n_envs": 8,
+        "total": 100_000,
+        "n_steps": 32,
+        "batch_size": 256,
+        "gae_lambda": 0.8,
+        "gamma": 0.98,
+        "n_epochs": 20,
+        "ent_coef": 0.0,
+        "learning_rate": lambda left: 0.001 * left,
+        "clip_range": lambda left: 0.2 * left,
+    },
+    "LunarLander-v3": {
+        "n_envs": 16,
+        "total": 1_000_000,
+        "n_steps": 1024,
+        "batch_size": 64,
+        "gae_lambda": 0.98,
+        "gamma": 0.999,
+        "n_epochs": 4,
+        "ent_coef": 0.01,
+    },
+}
+Run = dict[str, Any]
+
+
+class Watch(BaseCallback):
+    """Note every episode; stop at the threshold or the budget."""
+
+    def __init__(self, budget: int, threshold: float | None) -> None:
+        super().__init__()
+        self.budget, self.threshold = budget, threshold
+        self.returns: list[float] = []
+        self.reached: int | None = None
+
+    def _on_step(self) -> bool:
+        for info in self.locals["infos"]:
+            if "episode" in info:
+                self.returns.append(info["episode"]["r"])
+        recent = self.returns[-EPISODES:]
+        full = self.threshold is not None and len(recent) == EPISODES
+        if full and statistics.fmean(recent) >= self.threshold:
+            self.reached = self.num_timesteps
+        return self.reached is None and self.num_timesteps < self.budget
+
+
+def sb3(env_id: str, seed: int, budget: int, threshold: float | None) -> tuple[int, int | None]:
+    settings = dict(ZOO[env_id])
+    envs = make_vec_env(env_id, settings.pop("n_envs"), seed=seed)
+    total = settings.pop("total")
+    model = PPO("MlpPolicy", envs, seed=seed, device="cpu", **settings)
+    watch = Watch(budget, threshold)
+    model.learn(total, callback=watch)
+    envs.close()
+    return model.num_timesteps, watch.reached
+
+
+def ours(task: Task, seed: int, budget: int, threshold: float | None) -> tuple[int, int | None]:
+    trainer = task.trainer(seed)
+    while not trainer.finished and trainer.episodes.steps < budget:
+        trainer.step()
+        if threshold is not None and trainer.episodes.steps_to(threshold) is not None:
+            break
+    trainer.env.close()
+    reached = None if threshold is None else trainer.episodes.steps_to(threshold)
+    return trainer.episodes.steps, reached
+
+
+def single_file(
+    env_id: str, seed: int, budget: int, threshold: float | None
+) -> tuple[int, int | None]:
+    def first(episodes: list[tuple[int, float]]) -> int | None:
+        for i in range(EPISODES, len(episodes) + 1):
+            if statistics.fmean(r for _, r in episodes[i - EPISODES : i]) >= (threshold or 0):
+                return episodes[i - 1][0]
+        return None
+
+    def stop(episodes: list[tuple[int, float]]) -> bool:
+        return threshold is not None and first(episodes[-EPISODES - 20 :]) is not None
+
+    taken, episodes = ppo_single_file.train(
+        env_id, seed=seed, total_steps=SINGLE_FILE_TOTAL, budget=budget, stop=stop
+    )
+    return taken, None if threshold is None else first(episodes)
+
+
+def timed(run: Callable[[], tuple[int, int | None]]) -> Run:
+    wall, processor = time.perf_counter(), time.process_time()
+    steps, reached = run()
+    wall, processor = time.perf_counter() - wall, time.process_time() - processor
+    return {
+        "steps": steps,
+        "steps_to_threshold": reached,
+        "seconds": wall,
+        "processor_seconds": processor,
+        "steps_per_second": steps / wall,
+        "steps_per_processor_second": steps / processor,
+    }
+
+
+def cartpole(seeds: tuple[int, ...], scale: float) -> dict[str, list[Run]]:
+    """Until 475; ``scale`` shortens the budgets."""
+    budgets = {"single file": int(SINGLE_FILE_TOTAL * scale), "nbkit wide": int(200_000 * scale)}
+    usual = int(100_000 * scale)
+    contestants: dict[str, Callable[[int], tuple[int, int | None]]] = {
+        "nbkit": lambda seed: ours(CARTPOLE, seed, usual, THRESHOLD),
+        "sb3": lambda seed: sb3("CartPole-v1", seed, usual, THRESHOLD),
+        "nbkit wide": lambda seed: ours(CARTPOLE_WIDE, seed, budgets["nbkit wide"], THRESHOLD),
+        "single file": lambda seed: single_file(
+            "CartPole-v1", seed, budgets["single file"], THRESHOLD
+        ),
+    }
+    return in_turn(contestants, seeds, "CartPole-v1")
+
+
+def lander(seeds: tuple[int, ...], steps: int) -> dict[str, list[Run]]:
+    contestants: dict[str, Callable[[int], tuple[int, int | None]]] = {
+        "nbkit": lambda seed: ours(LUNAR_LANDER, seed, steps, None),
+        "sb3": lambda seed: sb3("LunarLander-v3", seed, steps, None),
+        "single file": lambda seed: single_file("LunarLander-v3", seed, steps, None),
+    }
+    return in_turn(contestants, seeds, "LunarLander-v3")
+
+
+def in_turn(
+    contestants: dict[str, Callable[[int], tuple[int, int | None]]],
+    seeds: tuple[int, ...],
+    title: str,
+) -> dict[str, list[Run]]:
+    runs: dict[str, list[Run]] = {name: [] for name in contestants}
+    for seed in seeds:
+        for name, contestant in contestants.items():
+            run = {"seed": seed, **timed(lambda c=contestant, s=seed: c(s))}
+            runs[name].append(run)
+            print(
+                f"{title} seed {seed} {name:12s} {run['steps']:7d} steps in {run['seconds']:6.1f} s"
+                f" ({run['processor_seconds']:6.1f} s of processor),"
+                f" {run['steps_per_processor_second']:7.0f} steps/s,"
+                f" 475 at {run['steps_to_threshold']}",
+                flush=True,
+            )
+    return runs
+
+
+def ratios(runs: dict[str, list[Run]], ours_name: str, theirs: str, key: str) -> Run:
+    """Seed by seed theirs / ours of seconds, ours / theirs of speeds; None where one has none."""
+    pairs = []
+    for a, b in zip(runs[ours_name], runs[theirs], strict=True):
+        if a[key] is None or b[key] is None:
+            continue
+        pairs.append(a[key] / b[key] if "per" in key else b[key] / a[key])
+    if not pairs:
+        return {"median": None, "least": None, "most": None, "seeds": 0}
+    return {
+        "median": statistics.median(pairs),
+        "least": min(pairs),
+        "most": max(pairs),
+        "seeds": len(pairs),
+    }
+
+
+def environment_alone(task: Task, steps: int) -> float:
+    """Steps a processor second of the environments with random actions: nothing can beat it."""
+    trainer = task.trainer(0)
+    trainer.env.reset(0)
+    actions = torch.randint(0, 2, (steps, task.num_envs))
+    start = time.process_time()
+    for row in actions:
+        trainer.env.step(row)
+    seconds = time.process_time() - start
+    trainer.env.close()
+    return steps * task.num_envs / seconds
+
+
+def main(
+    out: Annotated[Path | None, typer.Option(help="Where the stamped JSON goes.")] = None,
+    quick: Annotated[bool, typer.Option(help="Small, to see that it runs.")] = False,
+) -> None:
+    """Measure, print, and store where asked."""
+    torch.set_num_threads(1)
+    seeds = SEEDS[:1] if quick else SEEDS
+    scale, steps = (0.05, 4096) if quick else (1.0, LANDER_STEPS)
+    config = {
+        "seeds": seeds,
+        "threshold": THRESHOLD,
+        "episodes": EPISODES,
+        "lander_steps": steps,
+        "nbkit": [CARTPOLE, CARTPOLE_WIDE, LUNAR_LANDER],
+        "zoo": {name: {k: str(v) for k, v in s.items()} for name, s in ZOO.items()},
+    }
+    started = provenance.start(seeds=seeds, config=config, watched=("nbkit", "benchmarks"))
+    ours(CARTPOLE, 99, 2000, None)  # what is imported at first use is no one's training time
+    sb3("CartPole-v1", 99, 1000, None)
+    result: dict[str, Any] = {
+        "cartpole": cartpole(seeds, scale),
+        "lunar_lander": lander(seeds[:3], steps),
+        "environment_alone": {
+            "CartPole-v1, 8": environment_alone(CARTPOLE, 2000),
+            "CartPole-v1, 64": environment_alone(CARTPOLE_WIDE, 2000),
+            "LunarLander-v3, 16": environment_alone(LUNAR_LANDER, 500),
+        },
+    }
+    result["ratios"] = {
+        f"{task}: {name} to {theirs}, {key}": ratios(result[task], name, theirs, key)
+        for task, names in (("cartpole", ("nbkit", "nbkit wide")), ("lunar_lander", ("nbkit",)))
+        for name in names
+        for theirs in ("sb3", "single file")
+        for key in (
+            "seconds",
+            "processor_seconds",
+            "steps_per_second",
+            "steps_per_processor_second",
+            "steps_to_threshold",
+        )
+        if not (task == "lunar_lander" and ("seconds" in key or key == "steps_to_threshold"))
+    }
+    for name, ratio in result["ratios"].items():
+        if ratio["median"] is not None:
+            print(f"{name}: {ratio['median']:.2f} ({ratio['least']:.2f} to {ratio['most']:.2f})")
+    if out:
+        provenance.write_json(out, {"stamp": started.stamp(), **result})
+
+
+if __name__ == "__main__":
+    typer.run(main)
