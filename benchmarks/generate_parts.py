@@ -31,11 +31,13 @@ def synchronise() -> None:
 
 
 def seconds(function: Callable[[], Any]) -> float:
+    """Of the clock with a GPU; of the processor without, which other work disturbs less."""
+    clock = time.perf_counter if torch.cuda.is_available() else time.process_time
     synchronise()
-    start = time.perf_counter()
+    start = clock()
     function()
     synchronise()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def prompts(vocabulary: int, batch: int, length: int, seed: int = 0) -> list[list[int]]:
@@ -90,13 +92,11 @@ def ours(
         return generate(model, asked, max_new_tokens=new, seeds=0, options=options)
 
     first = seconds(call)
-    stats, times = [], []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        stats.append(call().stats)
-        synchronise()
-        times.append(time.perf_counter() - start)
+    stats: list[Any] = []
+    times = [seconds(lambda: stats.append(call().stats)) for _ in range(rounds)]
     steps = [1e3 * s["decode_seconds"] / s["decode_steps"] for s in stats]
+    if not torch.cuda.is_available():  # of the processor, the reading of the prompts included
+        steps = [1e3 * took / new for took in times]
     return {
         "batch": batch,
         "prompt": prompt,
@@ -175,6 +175,16 @@ def growing(model: Any, batch: int, prompt: int, steps: int = 16) -> dict[str, A
     return {"batch": batch, "prompt": prompt, "steps": steps, "ms_per_step": step}
 
 
+def fastest(call: Callable[[], Any], rounds: int = 2) -> dict[str, float]:
+    """Statistics of the fastest of some calls after one that warms up."""
+    call()
+    found: list[dict[str, float]] = []
+    for _ in range(rounds):
+        took = seconds(lambda: found.append(dict(call().stats)))
+        found[-1]["seconds"] = took
+    return min(found, key=lambda stats: stats["seconds"])
+
+
 def prefix_sharing(
     model: Any, groups: int, size: int, prompt: int, new: int, options: EngineOptions | None
 ) -> dict[str, Any]:
@@ -183,13 +193,8 @@ def prefix_sharing(
     found: dict[str, Any] = {"groups": groups, "group_size": size, "prompt": prompt, "new": new}
     for name, share in (("shared", True), ("not shared", False)):
         keywords = {"max_new_tokens": new, "seeds": 0, "group_size": size, "share_prefix": share}
-        generate(model, asked, options=options, **keywords)
-        results = [generate(model, asked, options=options, **keywords) for _ in range(2)]
-        best = min((result.stats for result in results), key=lambda stats: stats["seconds"])
-        found[name] = {
-            **best,
-            "prefill_and_rest_seconds": best["seconds"] - best["decode_seconds"],
-        }
+        best = fastest(lambda k=keywords: generate(model, asked, options=options, **k))
+        found[name] = best
     found["speed_up"] = found["not shared"]["seconds"] / found["shared"]["seconds"]
     return found
 
@@ -221,9 +226,7 @@ def continuous_batching(
             "max_batch": slots,
             "continuous_batching": on,
         }
-        generate(model, asked, options=options, **keywords)
-        results = [generate(model, asked, options=options, **keywords) for _ in range(2)]
-        best = min((result.stats for result in results), key=lambda stats: stats["seconds"])
+        best = fastest(lambda k=keywords: generate(model, asked, options=options, **k))
         found[name] = {
             **best,
             "tokens_per_second": sum(limits) / best["seconds"],

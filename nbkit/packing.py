@@ -34,7 +34,8 @@ class PackedBatch:
 def pack(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
     """Put sequences into bins of at most `max_tokens`, the longest first, each where it fits first.
 
-    First-fit decreasing needs at most 11/9 of the fewest bins, plus one (Johnson, 1973).
+    First-fit decreasing needs at most 11/9 of the fewest bins, plus one (Johnson, 1973; the
+    constant is Dósa's, 2007).
 
     Args:
         lengths: tokens of each sequence.

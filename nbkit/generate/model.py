@@ -94,16 +94,18 @@ class Decoder:
             qkv = linear(self.norm(hidden, layer.norm), layer.qkv)
             heads = qkv.view(batch, steps, sum(counts), shape.head_dim)
             if layer.q_norm is not None and layer.k_norm is not None:
-                query, key, value = heads.split(counts, 2)
+                query, key, value = heads.split_with_sizes(counts, 2)
                 query = rms_norm(query, layer.q_norm, shape.eps)
                 key = rms_norm(key, layer.k_norm, shape.eps)
                 if rope is not None:
                     query, key = rotate(query, *rope), rotate(key, *rope)
             elif rope is not None:
-                turned, value = heads.split((shape.heads + shape.kv_heads, shape.kv_heads), 2)
-                query, key = rotate(turned, *rope).split(counts[:2], 2)
+                turned, value = heads.split_with_sizes(
+                    (shape.heads + shape.kv_heads, shape.kv_heads), 2
+                )
+                query, key = rotate(turned, *rope).split_with_sizes(counts[:2], 2)
             else:
-                query, key, value = heads.split(counts, 2)
+                query, key, value = heads.split_with_sizes(counts, 2)
             mixed = attend(number, query, key, value).reshape(batch, steps, -1)
             hidden = hidden + linear(mixed, layer.out)
             inner = linear(self.norm(hidden, layer.mlp_norm), layer.up)
