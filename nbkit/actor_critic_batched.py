@@ -42,8 +42,10 @@ class BatchedActorCritic(nn.Module):
         policy = [layer for layer in separate.body if isinstance(layer, nn.Linear)]
         value = [layer for layer in separate.value_body if isinstance(layer, nn.Linear)]
         pairs = [*zip(policy, value, strict=True), (separate.policy_head, separate.value_head)]
-        self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
-        for ours, theirs in pairs:
+        # Plain lists beside the registered names: nn.ParameterList costs more than a small product.
+        self.weights: list[nn.Parameter] = []
+        self.biases: list[nn.Parameter] = []
+        for i, (ours, theirs) in enumerate(pairs):
             weight = torch.zeros(2, ours.in_features, ours.out_features)
             bias = torch.zeros(2, 1, ours.out_features)
             weight[0], bias[0] = ours.weight.detach().T, ours.bias.detach()
@@ -51,6 +53,8 @@ class BatchedActorCritic(nn.Module):
             bias[1, :, : theirs.out_features] = theirs.bias.detach()
             self.weights.append(nn.Parameter(weight))
             self.biases.append(nn.Parameter(bias))
+            self.register_parameter(f"weight_{i}", self.weights[i])
+            self.register_parameter(f"bias_{i}", self.biases[i])
 
     def forward(self, observations: Tensor) -> tuple[Categorical | DiagonalGaussian, Tensor]:
         """Map observations (B, O) to a distribution and the values (B,)."""

@@ -99,14 +99,14 @@ PENDULUM = Task(
     "Pendulum-v1",
     16,
     PPOConfig(
-        total_steps=200_000,
+        total_steps=150_000,
         steps=64,
         gamma=0.9,
         lam=0.95,
-        learning_rate=1e-3,
+        learning_rate=2e-3,
         epochs=10,
-        minibatch_size=64,
-        anneal_learning_rate=False,
+        minibatch_size=256,
+        advantage_normalisation="batch",
         action_bounds="scale",
     ),
     solved=-200.0,
@@ -116,7 +116,7 @@ MOUNTAIN_CAR = Task(
     "MountainCar-v0",
     16,
     PPOConfig(
-        total_steps=500_000,
+        total_steps=200_000,
         steps=64,
         gamma=0.99,
         lam=0.98,
@@ -127,4 +127,9 @@ MOUNTAIN_CAR = Task(
         normalise_rewards=True,
     ),
     solved=-110.0,
+)
+# The repair: a potential-based reward (``nbkit.envs.classic.VectorMountainCar``).
+MOUNTAIN_CAR_SHAPED = replace(
+    MOUNTAIN_CAR,
+    env_settings={"shaping": 100.0, "gamma": MOUNTAIN_CAR.config.gamma},
 )

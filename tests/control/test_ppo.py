@@ -1,5 +1,6 @@
 """Loss, update, diagnostics and normalisers against closed forms; learning on CartPole."""
 
+import copy
 from dataclasses import replace
 
 import pytest
@@ -103,6 +104,12 @@ def test_batched_bodies_are_the_separate_ones(env_id: str, activation: str) -> N
     assert torch.allclose(first[0].T, plain.body[0].weight.grad, atol=1e-5)
     assert torch.allclose(first[1].T, plain.value_body[0].weight.grad, atol=1e-4)
     assert torch.count_nonzero(batched.weights[-1].grad[1, :, 1:]) == 0
+    twin = copy.deepcopy(batched)
+    with torch.no_grad():
+        for parameter in twin.parameters():
+            parameter.zero_()
+    assert twin(batch.observations)[1].abs().max() == 0, "a copy computes with its own weights"
+    assert torch.equal(batched(batch.observations)[1], values)
     with pytest.raises(ValueError, match="shared=False"):
         BatchedActorCritic(make_actor_critic(env, seed=0))
 

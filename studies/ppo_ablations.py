@@ -1,0 +1,207 @@
+"""PPO's implementation details on CartPole, one changed at a time; many seeds, 64 environments.
+
+Protocol, fixed before the run: ``CARTPOLE_WIDE`` with a budget of 80,000 steps; each arm changes
+one thing. Two figures a run: the mean return of the episodes of the second half of the budget (how
+fast it learned), and of the last 100 (where it ended). Seeds are the same in every arm. A second
+part cuts episodes after 100 steps and judges the policy on whole ones: there the time limit ends
+most episodes, and to take it for death should matter. A third measures the variance of the policy
+gradient of one half-trained policy, estimate by estimate.
+"""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import typer
+from torch import Tensor
+
+from nbkit.actor_critic import ActorCritic, make_actor_critic
+from nbkit.advantages import discounted_returns, gae
+from nbkit.authoring.study import compare_head, start_study
+from nbkit.envs.control import make_control_env
+from nbkit.rollouts_control import Rollout, collect
+from nbkit.trainers.ppo import PPOTrainer, evaluate
+from nbkit.trainers.ppo_settings import CARTPOLE_WIDE, Task
+
+SEEDS = (11, 12, 13, 14, 15)
+BUDGET = 80_000
+BASE = replace(CARTPOLE_WIDE, config=replace(CARTPOLE_WIDE.config, total_steps=BUDGET))
+# arm: changes to the configuration, changes to the network
+ARMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "base": ({}, {}),
+    "PyTorch's own initial weights": ({}, {"orthogonal": False}),
+    "learning rate not annealed": ({"anneal_learning_rate": False}, {}),
+    "clip not annealed": ({"anneal_clip": False}, {}),
+    "advantages normalised by minibatch": ({"advantage_normalisation": "minibatch"}, {}),
+    "advantages not normalised": ({"advantage_normalisation": None}, {}),
+    "value loss clipped": ({"value_clip": 0.2}, {}),
+    "gradient norm not clipped": ({"max_grad_norm": None}, {}),
+    "Adam's eps 1e-8": ({"adam_eps": 1e-8}, {}),
+    "minibatches not shuffled": ({"shuffle": False}, {}),
+    "entropy bonus 0.01": ({"entropy_coefficient": 0.01}, {}),
+    "ratio hardly clipped": ({"clip": 1.0}, {}),
+    "shared body": ({}, {"shared": True}),
+    "1 epoch": ({"epochs": 1}, {}),
+    "10 epochs": ({"epochs": 10}, {}),
+    "A2C: 1 epoch, 1 minibatch": ({"epochs": 1, "minibatch_size": None}, {}),
+    "A2C, learning rate 1e-2": (
+        {"epochs": 1, "minibatch_size": None, "learning_rate": 1e-2},
+        {},
+    ),
+    **{f"lambda {lam}": ({"lam": lam}, {}) for lam in (0.0, 0.5, 0.9, 0.95, 1.0)},
+    "truncation as death": ({"truncation_as_death": True}, {}),
+    "dummy rows in the loss": ({"dummy_rows_in_loss": True}, {}),
+    "dummy rows in the normaliser": ({"dummy_rows_in_normaliser": True}, {}),
+}
+CUT_STEPS = 100
+CUT_ARMS: dict[str, dict[str, Any]] = {
+    "bootstrapped": {},
+    "truncation as death": {"truncation_as_death": True},
+    "dummy rows in the loss": {"dummy_rows_in_loss": True},
+}
+VARIANCE_ROLLOUTS, VARIANCE_STEPS, VARIANCE_ENVS = 200, 128, 8
+
+
+def make_trainer(
+    task: Task, seed: int, changes: dict[str, Any], network: dict[str, Any]
+) -> PPOTrainer:
+    shared = network.get("shared", False)
+    settings = {**network, "shared": True} if shared else network
+    arm = replace(task, config=replace(task.config, **changes), network=settings)
+    return replace(arm, batched=not shared).trainer(seed)
+
+
+def run_arm(name: str, seed: int, budget: int = BUDGET) -> dict[str, Any]:
+    """Train one seed of one arm."""
+    changes, network = ARMS[name]
+    trainer = make_trainer(BASE, seed, {**changes, "total_steps": budget}, network)
+    history = trainer.run(progress=False)
+    finished = trainer.episodes.finished
+    late = [value for steps, value, _ in finished if steps > budget / 2]
+    every = max(1, len(history) // 40)
+    return {
+        "late": round(sum(late) / max(1, len(late)), 2),
+        "last_100": round(trainer.episodes.mean_return(), 2),
+        "steps": [step["steps"] for step in history[::every]],
+        "return": [round(step["return"], 2) for step in history[::every]],
+        "kl": round(sum(step["kl"] for step in history) / len(history), 5),
+        "clip_fraction": round(sum(step["clip_fraction"] for step in history) / len(history), 4),
+    }
+
+
+def run_cut(name: str, seed: int) -> dict[str, float]:
+    """Train on episodes of at most ``CUT_STEPS`` steps; judge on whole ones."""
+    task = replace(BASE, env_settings={"max_episode_steps": CUT_STEPS})
+    trainer = make_trainer(task, seed, CUT_ARMS[name], {})
+    trainer.run(progress=False)
+    whole = make_control_env("CartPole-v1", 20)
+    returns = evaluate(whole, trainer.policy, episodes=40, seed=10_000 + seed, deterministic=False)
+    cut_value = trainer.policy(torch.zeros(1, 4))[1].item()  # upright and still
+    return {
+        "last_100": trainer.episodes.mean_return(),
+        "whole": sum(returns) / len(returns),
+        "value_upright": cut_value,
+    }
+
+
+def estimates(rollout: Rollout, gamma: float) -> dict[str, Tensor]:
+    """What may multiply the score of each step, (T, N), in the chapter's order."""
+    values, following = rollout.values[:-1], rollout.values[1:]
+    rewards, valid = rollout.rewards, rollout.valid
+
+    def traced(lam: float, baseline: Tensor, ahead: Tensor) -> Tensor:
+        return gae(
+            *(rewards, baseline, ahead, rollout.terminated, rollout.done),
+            gamma=gamma,
+            lam=lam,
+            valid=valid,
+        )[0]
+
+    zero = torch.zeros_like(values)
+    to_go = traced(1.0, zero, zero)
+    # The whole return of the episode so far as the rollout saw it, the same at all of its steps.
+    whole = zero.clone()
+    for n in range(rewards.shape[1]):
+        start = 0
+        for t in range(len(rewards)):
+            if bool(rollout.done[t, n]) or t == len(rewards) - 1:
+                part = rewards[start : t + 1, n]
+                whole[start : t + 1, n] = discounted_returns(part, gamma)[0]
+                start = t + 1
+    return {
+        "whole return": whole,
+        "reward to go": to_go,
+        "reward to go minus value": to_go - values,
+        "lambda 1": traced(1.0, values, following),
+        "lambda 0.95": traced(0.95, values, following),
+        "lambda 0.8": traced(0.8, values, following),
+        "lambda 0": traced(0.0, values, following),
+    }
+
+
+def gradient(policy: ActorCritic, rollout: Rollout, weights: Tensor) -> Tensor:
+    """The policy gradient of one rollout as one vector."""
+    rows = rollout.valid.flatten()
+    distribution = policy.act(rollout.observations.flatten(0, 1)[rows])
+    logprobs = distribution.log_prob(rollout.actions.flatten()[rows])
+    parameters = [*policy.body.parameters(), *policy.policy_head.parameters()]
+    loss = (logprobs * weights.flatten()[rows]).mean()
+    return torch.cat([g.flatten() for g in torch.autograd.grad(loss, parameters)])
+
+
+def variances(seed: int, rollouts: int) -> dict[str, dict[str, float]]:
+    """Variance and mean of each estimate of the gradient, same rollouts for all."""
+    env = make_control_env("CartPole-v1", VARIANCE_ENVS)
+    policy = make_actor_critic(env, seed=seed, shared=False)
+    config = replace(BASE.config, total_steps=20_000)
+    half_trained = PPOTrainer(env, policy, config, seed=seed)
+    half_trained.run(progress=False)
+    generator = torch.Generator().manual_seed(seed)
+    observations = env.reset(seed)
+    gradients: dict[str, list[Tensor]] = {}
+    for _ in range(rollouts):
+        rollout = collect(env, policy, observations, VARIANCE_STEPS, generator)
+        observations = rollout.stream[-1]
+        for name, weights in estimates(rollout, config.gamma).items():
+            gradients.setdefault(name, []).append(gradient(policy, rollout, weights))
+    result = {}
+    for name, samples in gradients.items():
+        stacked = torch.stack(samples).double()
+        variance = stacked.var(0).sum().item()
+        mean_square = stacked.mean(0).square().sum().item()
+        result[name] = {
+            "variance": variance,
+            "mean_norm": mean_square**0.5,
+            "noise_to_signal": (variance / max(mean_square, 1e-30)) ** 0.5,
+        }
+    return result
+
+
+def head() -> list[float]:
+    """Return the first figures of the study; CI repeats them."""
+    run = run_arm("base", SEEDS[0], budget=10_000)
+    return run["return"][1:6]
+
+
+def main(out: Path = Path("studies/results/ppo_ablations.json"), check: bool = False) -> None:
+    """Run the study and write its stamped result, or repeat its head with ``--check``."""
+    torch.set_num_threads(1)
+    if check:
+        compare_head(json.loads(out.read_text())["head"], head(), tol=1.0)
+        return
+    protocol = {"base": asdict(BASE), "arms": ARMS, "cut": CUT_ARMS, "cut_steps": CUT_STEPS}
+    study = start_study(out, seeds=SEEDS, config=protocol)
+    arms: dict[str, list[Any]] = {}
+    for name in ARMS:
+        arms[name] = [run_arm(name, seed) for seed in SEEDS]
+        print(name, [run["late"] for run in arms[name]], flush=True)
+    cut = {name: [run_cut(name, seed) for seed in SEEDS] for name in CUT_ARMS}
+    print(cut, flush=True)
+    variance = [variances(seed, VARIANCE_ROLLOUTS) for seed in SEEDS[:3]]
+    study.finish({"arms": arms, "cut": cut, "variance": variance, "head": head()})
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,112 @@
+"""PPO on four tasks of classic control and Box2D: does it learn, on every seed?
+
+Protocol, fixed before the run: the settings of ``nbkit.trainers.ppo_settings``, found on seeds 100
+to 103. CartPole-v1 counts as solved at a mean return of 475 over the last 100 episodes,
+LunarLander-v3 at 200; a run stops there. Pendulum-v1 uses its whole budget and is then judged on
+100 fresh episodes with the most likely action. MountainCar-v0 runs plain, where a random policy
+never meets the goal, and with a potential-based reward, judged on the plain task.
+"""
+
+import json
+import math
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import typer
+
+from nbkit.authoring.study import compare_head, start_study
+from nbkit.envs.control import make_control_env
+from nbkit.trainers.ppo import PPOTrainer, evaluate
+from nbkit.trainers.ppo_settings import (
+    CARTPOLE,
+    LUNAR_LANDER,
+    MOUNTAIN_CAR,
+    MOUNTAIN_CAR_SHAPED,
+    PENDULUM,
+    Task,
+)
+
+SEEDS = (1, 2, 3, 4, 5)
+# arm: task, how many of the seeds, stop at the threshold?, episodes of the evaluation
+ARMS: dict[str, tuple[Task, int, bool, int]] = {
+    "CartPole-v1": (CARTPOLE, 5, True, 100),
+    "Pendulum-v1": (PENDULUM, 3, False, 100),
+    "MountainCar-v0": (MOUNTAIN_CAR, 3, False, 100),
+    "MountainCar-v0, shaped": (MOUNTAIN_CAR_SHAPED, 3, False, 100),
+    "LunarLander-v3": (LUNAR_LANDER, 3, True, 48),
+}
+POINTS = 120
+
+
+def judged(trainer: PPOTrainer, task: Task, seed: int, episodes: int) -> list[float]:
+    """Returns of the plain task, most likely action, from a seed that training never saw."""
+    env = make_control_env(task.env_id, min(episodes, 16))
+    returns = evaluate(
+        env,
+        trainer.policy,
+        episodes=episodes,
+        seed=10_000 + seed,
+        action_bounds=task.config.action_bounds,
+        normaliser=trainer.normaliser,
+    )
+    env.close()
+    return returns
+
+
+def curve(trainer: PPOTrainer) -> dict[str, list[float]]:
+    """Some of the updates: steps and mean return of the last 100 episodes."""
+    known = [step for step in trainer.history if not math.isnan(step["return"])]
+    every = max(1, len(known) // POINTS)
+    kept = known[::every] + known[-1:]
+    return {
+        "steps": [step["steps"] for step in kept],
+        "return": [round(step["return"], 2) for step in kept],
+    }
+
+
+def run_arm(name: str, seed: int, steps: int | None = None) -> dict[str, Any]:
+    """Train one seed of one arm and judge it."""
+    task, _, stops, episodes = ARMS[name]
+    trainer = task.trainer(seed, **({} if steps is None else {"total_steps": steps}))
+    trainer.run(progress=False, stop_return=task.solved if stops else None)
+    trainer.env.close()
+    returns = judged(trainer, task, seed, episodes) if steps is None else []
+    return {
+        "seed": seed,
+        "steps": trainer.episodes.steps,
+        "steps_to_solved": trainer.episodes.steps_to(task.solved),
+        "last_100": trainer.episodes.mean_return(),
+        "evaluation": [round(value, 2) for value in returns],
+        "curve": curve(trainer),
+    }
+
+
+def head() -> list[float]:
+    """Return the first figures of the study; CI repeats them."""
+    run = run_arm("CartPole-v1", SEEDS[0], steps=6000)
+    return [float(run["steps"]), *run["curve"]["return"][:6]]
+
+
+def main(out: Path = Path("studies/results/ppo_control.json"), check: bool = False) -> None:
+    """Run the study and write its stamped result, or repeat its head with ``--check``."""
+    torch.set_num_threads(1)
+    if check:
+        compare_head(json.loads(out.read_text())["head"], head(), tol=1.0)
+        return
+    tasks = {name: asdict(replace(arm[0])) for name, arm in ARMS.items()}
+    study = start_study(out, seeds=SEEDS, config={"tasks": tasks})
+    arms: dict[str, list[Any]] = {}
+    for name, (_, seeds, _, _) in ARMS.items():
+        arms[name] = []
+        for seed in SEEDS[:seeds]:
+            run = run_arm(name, seed)
+            arms[name].append(run)
+            print(f"{name}, seed {seed}: {run['steps']} steps, {run['last_100']:.1f}", flush=True)
+    thresholds = {name: arm[0].solved for name, arm in ARMS.items()}
+    study.finish({"thresholds": thresholds, "arms": arms, "head": head()})
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,136 @@
+"""PPO beside Stable-Baselines3's, each with its own tuned settings: same task, same budget.
+
+Protocol, fixed before the run: CartPole-v1 and Pendulum-v1, 100,000 steps, three seeds, each run to
+the end, the two in turn in one process on one thread. Stable-Baselines3 uses the settings of
+rl-baselines3-zoo (for Pendulum with its state-dependent exploration), nbkit those of
+``nbkit.trainers.ppo_settings``. Compared: the returns of the episodes as they finish, the last 100,
+and seconds, of the clock and of the processor.
+"""
+
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+import typer
+from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.env_util import make_vec_env
+
+from nbkit.authoring.study import compare_head, start_study
+from nbkit.trainers.ppo_settings import CARTPOLE, PENDULUM, Task
+
+SEEDS = (31, 32, 33)
+BUDGET = 100_000
+TASKS: dict[str, Task] = {"CartPole-v1": CARTPOLE, "Pendulum-v1": PENDULUM}
+# rl-baselines3-zoo, hyperparams/ppo.yml
+ZOO: dict[str, dict[str, Any]] = {
+    "CartPole-v1": {
+        "n_envs": 8,
+        "n_steps": 32,
+        "batch_size": 256,
+        "gae_lambda": 0.8,
+        "gamma": 0.98,
+        "n_epochs": 20,
+        "ent_coef": 0.0,
+        "learning_rate": lambda left: 0.001 * left,
+        "clip_range": lambda left: 0.2 * left,
+    },
+    "Pendulum-v1": {
+        "n_envs": 4,
+        "n_steps": 1024,
+        "gae_lambda": 0.95,
+        "gamma": 0.9,
+        "n_epochs": 10,
+        "ent_coef": 0.0,
+        "learning_rate": 1e-3,
+        "clip_range": 0.2,
+        "use_sde": True,
+        "sde_sample_freq": 4,
+    },
+}
+WINDOW = 2_500  # steps; the curves are means of the episodes that ended within
+
+
+class Episodes(BaseCallback):
+    """Note (steps, return) of every episode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.finished: list[tuple[int, float]] = []
+
+    def _on_step(self) -> bool:
+        for info in self.locals["infos"]:
+            if "episode" in info:
+                self.finished.append((self.num_timesteps, float(info["episode"]["r"])))
+        return True
+
+
+def theirs(env_id: str, seed: int, budget: int) -> list[tuple[int, float]]:
+    settings = dict(ZOO[env_id])
+    envs = make_vec_env(env_id, settings.pop("n_envs"), seed=seed)
+    episodes = Episodes()
+    PPO("MlpPolicy", envs, seed=seed, device="cpu", **settings).learn(budget, callback=episodes)
+    envs.close()
+    return episodes.finished
+
+
+def ours(env_id: str, seed: int, budget: int) -> list[tuple[int, float]]:
+    trainer = TASKS[env_id].trainer(seed, total_steps=budget)
+    trainer.run(progress=False)
+    return [(steps, value) for steps, value, _ in trainer.episodes.finished]
+
+
+def timed(run: Any, env_id: str, seed: int, budget: int = BUDGET) -> dict[str, Any]:
+    wall, processor = time.perf_counter(), time.process_time()
+    finished = run(env_id, seed, budget)
+    wall, processor = time.perf_counter() - wall, time.process_time() - processor
+    bins: dict[int, list[float]] = {}
+    for steps, value in finished:
+        bins.setdefault(min(steps, budget - 1) // WINDOW, []).append(value)
+    last = [value for _, value in finished[-100:]]
+    return {
+        "seed": seed,
+        "seconds": wall,
+        "processor_seconds": processor,
+        "last_100": sum(last) / len(last),
+        "steps": [(i + 1) * WINDOW for i in sorted(bins)],
+        "return": [round(sum(bins[i]) / len(bins[i]), 2) for i in sorted(bins)],
+    }
+
+
+def head() -> list[float]:
+    """Return the first figures of the study; CI repeats them."""
+    return timed(ours, "CartPole-v1", SEEDS[0], budget=5_000)["return"]
+
+
+def main(out: Path = Path("studies/results/ppo_sb3.json"), check: bool = False) -> None:
+    """Run the study and write its stamped result, or repeat its head with ``--check``."""
+    torch.set_num_threads(1)
+    if check:
+        compare_head(json.loads(out.read_text())["head"], head(), tol=1.0)
+        return
+    zoo = {name: {k: str(v) for k, v in settings.items()} for name, settings in ZOO.items()}
+    protocol = {"budget": BUDGET, "zoo": zoo, "nbkit": {k: asdict(v) for k, v in TASKS.items()}}
+    study = start_study(out, seeds=SEEDS, config=protocol)
+    timed(ours, "CartPole-v1", 99, 2_000)  # what is imported at first use is no training time
+    timed(theirs, "CartPole-v1", 99, 1_000)
+    tasks: dict[str, dict[str, list[Any]]] = {}
+    for env_id in TASKS:
+        tasks[env_id] = {"nbkit": [], "sb3": []}
+        for seed in SEEDS:
+            for name, run in (("nbkit", ours), ("sb3", theirs)):
+                result = timed(run, env_id, seed)
+                tasks[env_id][name].append(result)
+                print(
+                    f"{env_id} seed {seed} {name}: {result['last_100']:.1f} in "
+                    f"{result['processor_seconds']:.1f} s of processor",
+                    flush=True,
+                )
+    study.finish({"tasks": tasks, "head": head()})
+
+
+if __name__ == "__main__":
+    typer.run(main)
