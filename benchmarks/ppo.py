@@ -25,7 +25,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from nbkit import provenance
 from nbkit.trainers.ppo_settings import CARTPOLE, CARTPOLE_WIDE, LUNAR_LANDER, Task
 
-SEEDS = (0, 1, 2, 3, 4)  # tuning used 100 to 103
+SEEDS = (0, 1, 2)  # tuning used 100 to 103
 THRESHOLD, EPISODES = 475.0, 100
 LANDER_STEPS = 49_152
 SINGLE_FILE_TOTAL = 500_000
