@@ -21,11 +21,15 @@ import time
 
 MEMORY, PROCESSES = 240, 241  # exit codes of a program stopped by a limit
 TICK_S = 0.05
+MAX_FILES = 10_000
 
 
 def main() -> None:
     orders, reports, uid, kind = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    first, second = sorted((orders, reports))
+    for low, high in ((3, first), (first + 1, second), (second + 1, 4096)):
+        os.closerange(low, high)  # whatever came along
     os.set_inheritable(orders, False)
     os.set_inheritable(reports, False)
     if uid:
@@ -97,8 +101,9 @@ def _become_program(job: dict) -> None:
         code = MEMORY
         _say("MemoryError")
     except BaseException as error:
-        frames = error.__traceback__
-        sys.excepthook(type(error), error, frames and frames.tb_next)  # without this file's frame
+        frames = error.__traceback__  # shown without the frame of this file
+        error = error.with_traceback(frames and frames.tb_next)
+        sys.excepthook(type(error), error, error.__traceback__)
         if isinstance(error, BlockingIOError) or "can't start new thread" in str(error):
             code = PROCESSES
     sys.exit(code)
@@ -126,7 +131,7 @@ def _watch(pid: int, orders: int, memory_bytes: int, kind: str) -> dict:
         if time.monotonic() - last > TICK_S:
             last = time.monotonic()
             _reap(pid)
-            if _resident_bytes(kind) > memory_bytes:
+            if _resident_bytes(kind) > memory_bytes or _files(kind) > MAX_FILES:
                 os.kill(pid, signal.SIGKILL)
                 _, status, usage = os.wait4(pid, 0)
                 seconds = usage.ru_utime + usage.ru_stime
@@ -157,6 +162,14 @@ def _resident_bytes(kind: str) -> int:
             except (OSError, IndexError):
                 continue  # ended meanwhile
     return total
+
+
+def _files(kind: str) -> int:
+    """Files in the scratch folder; each costs the kernel memory that no size limits."""
+    if kind != "pid1":
+        return 0
+    state = os.statvfs("/scratch")
+    return state.f_files - state.f_ffree
 
 
 def _children() -> list[str]:

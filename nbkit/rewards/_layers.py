@@ -14,7 +14,7 @@ MINIMUM = (
 _SPACES = {"mnt": "mount", "pid": "pid", "net": "network", "ipc": "ipc", "uts": "host name"}
 
 
-def layers_of(facts: dict[str, Any], backend: str) -> tuple[str, ...]:
+def layers_of(facts: dict[str, Any], backend: str, *, in_group: bool) -> tuple[str, ...]:
     """Return the names for what the supervisor read of its own process; see ``_inside``."""
     status, spaces = facts["status"], facts["namespaces"]
     found = [backend or "unprotected"]
@@ -31,6 +31,8 @@ def layers_of(facts: dict[str, Any], backend: str) -> tuple[str, ...]:
             found.append(f"{name} namespace")
     if status["Seccomp"] == "2":
         found.append("seccomp")
+    if in_group:
+        found.append("control group")
     return (*found, "own session", "resource limits", "memory watch")
 
 

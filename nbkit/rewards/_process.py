@@ -21,10 +21,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from nbkit.rewards import _backends, _view
+from nbkit.rewards import _backends, _cgroup, _view
 from nbkit.rewards._layers import MINIMUM, layers_of
 
 START_S = 20.0
+OVERHEAD_BYTES = 2**25  # of the supervisor, in a control group that also holds the program
 _BOOT = (
     "import marshal,os,sys\nf=int(sys.argv[1])\nn=int.from_bytes(os.read(f,4),'big')\nd=b''\n"
     "while len(d)<n:d+=os.read(f,n-len(d))\n"
@@ -87,6 +88,7 @@ class Sandbox:
     def __init__(self, *, allow_unprotected: bool = False, backend: str | None = None) -> None:
         self._open: list[int] = []
         self._pidfd = -1
+        self._group: _cgroup.Group | None = None
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self.process: subprocess.Popen[bytes] | None = None
         if backend is None:
@@ -146,7 +148,7 @@ class Sandbox:
         facts = self._report(time.monotonic() + START_S)
         if facts is None:
             raise SandboxUnavailableError(f"a sandbox did not start: {self._last_words()}")
-        self.layers = layers_of(facts, backend)
+        self.layers = layers_of(facts, backend, in_group=self._group is not None)
         if backend and (missing := [name for name in MINIMUM if name not in self.layers]):
             raise SandboxUnavailableError(f"a sandbox without {', '.join(missing)}")
         for descriptor in (self.stdin, self.stdout, self.stderr, self.reports):
@@ -163,6 +165,13 @@ class Sandbox:
         pid = json.loads(text)["child-pid"]
         self._pidfd = os.pidfd_open(pid)
         self._open.append(self._pidfd)
+        self._group = _cgroup.take()
+        if self._group is not None:
+            try:
+                self._group.add(pid)
+            except OSError:  # this process may make groups, but not move others into them
+                _cgroup.give(self._group)
+                self._group = None
 
     def begin(self, role: str, source: Any, limits: Limits) -> None:
         """Start the one job: role ``program`` or ``solution`` with a text, or ``tests`` with code.
@@ -180,6 +189,8 @@ class Sandbox:
         if "unprotected" in self.layers:
             # Here the limit would count every process of this user.
             job["limits"] = [row for row in limits.as_rlimits() if row[0] != "RLIMIT_NPROC"]
+        if self._group is not None:
+            self._group.limit(limits.memory_bytes + OVERHEAD_BYTES, limits.processes)
         self._send(marshal.dumps(job), framed=True)
 
     def takes_input(self) -> bool:
@@ -244,6 +255,9 @@ class Sandbox:
         self.kill()
         for descriptor in list(self._open):
             self._shut(descriptor)
+        if self._group is not None:
+            _cgroup.give(self._group)
+            self._group = None
         if self._scratch is not None:
             self._scratch.cleanup()
 

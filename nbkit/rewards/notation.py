@@ -61,7 +61,7 @@ _RELATIONS = {
     **{r"\gt": ">", r"\le": "<=", r"\leq": "<=", "≤": "<=", r"\leqslant": "<=", "<=": "<="},
     **{r"\ge": ">=", r"\geq": ">=", "≥": ">=", r"\geqslant": ">=", ">=": ">="},
 }
-_SIGN = re.compile(r"<=|>=|\\(?:neq?|leq?slant|geq?slant|leq?|geq?|lt|gt)(?![A-Za-z])|[=<>≤≥≠]")
+_SIGN = re.compile(r"<=|>=|\\(?:neq?|leqslant|geqslant|leq?|geq?|lt|gt)(?![A-Za-z])|[=<>≤≥≠]")
 _NAMED: tuple[str, ...] = (
     "arcsin",
     "arccos",
