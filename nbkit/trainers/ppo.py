@@ -6,119 +6,23 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from tqdm import tqdm
 
-from nbkit.actor_critic import Policy, bounded
+from nbkit.actor_critic import Policy
 from nbkit.advantages import batch_moments, gae, whiten
 from nbkit.envs.control import ControlEnv
-from nbkit.losses import ppo_clip_loss, value_loss
-from nbkit.rollouts_control import Batch, EpisodeTracker, Rollout, collect, make_batch, minibatches
+from nbkit.episodes import EpisodeTracker
+from nbkit.rollouts_control import Batch, Rollout, collect, make_batch
 from nbkit.trainers.normalisation import ObservationNormaliser, ReturnScale
 from nbkit.trainers.ppo_config import PPOConfig
-from nbkit.trainers.ppo_diagnostics import explained_variance, movement
+from nbkit.trainers.ppo_evaluation import evaluate
+from nbkit.trainers.ppo_update import FlatParameter, ppo_loss, update
 
 Metrics = dict[str, float]
 Hook = Callable[["PPOTrainer", Metrics], None]
 
 __all__ = ["PPOConfig", "PPOTrainer", "evaluate", "ppo_loss", "train", "update"]
-
-
-def ppo_loss(
-    policy: Policy, batch: Batch, config: PPOConfig, clip: float
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the loss of a minibatch (arXiv:1707.06347, eq. 9) and what it is made of.
-
-    Args:
-        policy: with gradient.
-        batch: B rows; its advantages are already normalised.
-        config: coefficients and forms.
-        clip: how far the ratio may move, now.
-
-    Returns:
-        loss, policy loss, value loss: scalars; log-probabilities (B,), detached.
-
-    """
-    distribution, values = policy(batch.observations)
-    logprobs = distribution.log_prob(batch.actions)
-    policy_loss = ppo_clip_loss(
-        logprobs, batch.logprobs, batch.advantages, clip_low=clip, clip_high=clip
-    ).mean()
-    critic_loss = value_loss(
-        values,
-        batch.returns,
-        old_values=batch.values,
-        clip=config.value_clip,
-        form=config.value_clip_form,
-    ).mean()
-    loss = policy_loss + config.value_coefficient * critic_loss
-    if config.entropy_coefficient:
-        loss = loss - config.entropy_coefficient * distribution.entropy().mean()
-    return loss, policy_loss.detach(), critic_loss.detach(), logprobs.detach()
-
-
-def update(
-    policy: Policy,
-    optimiser: Any,
-    batch: Batch,
-    config: PPOConfig,
-    generator: torch.Generator,
-    *,
-    clip: float | None = None,
-) -> Metrics:
-    """Take all gradient steps on one batch; return what happened.
-
-    Args:
-        policy: changed in place.
-        optimiser: of its parameters.
-        batch: M rows.
-        config: epochs, minibatches, loss.
-        generator: of the order of the rows.
-        clip: how far the ratio may move; None: ``config.clip``.
-
-    Returns:
-        "ratio_error" (largest |ratio - 1| in the first minibatch, before any step), "kl" and
-        "clip_fraction" (of the whole batch, after the last step), "entropy" (nats, after it),
-        "explained_variance" (of the values that were predicted before it), "gradient_norm" (before
-        clipping, mean of the steps), "policy_loss", "value_loss" (means), "epochs" (taken).
-
-    """
-    clip = config.clip if clip is None else clip
-    parameters = list(policy.parameters())
-    norms: list[Tensor] = []
-    policy_losses: list[Tensor] = []
-    value_losses: list[Tensor] = []
-    ratio_error = torch.zeros(())
-    epoch = 0
-    while epoch < config.epochs:
-        for rows in minibatches(
-            len(batch), config.minibatch_size, generator, shuffle=config.shuffle
-        ):
-            part = batch.rows(rows)
-            if config.advantage_normalisation == "minibatch":
-                part = replace(part, advantages=whiten(part.advantages))
-            loss, policy_part, value_part, logprobs = ppo_loss(policy, part, config, clip)
-            if not norms:
-                ratio_error = ((logprobs - part.logprobs).exp() - 1).abs().max()
-            optimiser.zero_grad()
-            loss.backward()
-            norm = nn.utils.clip_grad_norm_(parameters, config.max_grad_norm or float("inf"))
-            optimiser.step()
-            norms.append(norm)
-            policy_losses.append(policy_part)
-            value_losses.append(value_part)
-        epoch += 1
-        if config.target_kl is not None and movement(policy, batch, clip)["kl"] > config.target_kl:
-            break
-    return {
-        "ratio_error": ratio_error.item(),
-        **movement(policy, batch, clip),
-        "explained_variance": explained_variance(batch.values, batch.returns),
-        "gradient_norm": torch.stack(norms).mean().item(),
-        "policy_loss": torch.stack(policy_losses).mean().item(),
-        "value_loss": torch.stack(value_losses).mean().item(),
-        "epochs": float(epoch),
-    }
 
 
 class PPOTrainer:
@@ -140,12 +44,16 @@ class PPOTrainer:
     """
 
     def __init__(self, env: ControlEnv, policy: Policy, config: PPOConfig, *, seed: int) -> None:
-        parameters = list(policy.parameters())
-        if not any(parameter.requires_grad for parameter in parameters):
+        parameters = [p for p in policy.parameters() if p.requires_grad]
+        if not parameters:
             raise ValueError("policy: all parameters are frozen; call requires_grad_(True) on it")
         self.env, self.policy, self.config, self.seed = env, policy, config, seed
+        self.flat = FlatParameter(parameters)
         self.optimiser = torch.optim.Adam(
-            parameters, lr=config.learning_rate, eps=config.adam_eps, fused=True
+            [self.flat.tensor],
+            lr=config.learning_rate,
+            eps=config.adam_eps,
+            fused=True,
         )
         self.generator = torch.Generator().manual_seed(seed)
         self.observations = env.reset(seed)
@@ -166,6 +74,7 @@ class PPOTrainer:
     def step(self) -> Metrics:
         """Collect one rollout, learn from it, return the metrics of this update."""
         config = self.config
+        self.flat.link()
         left = max(0.0, 1.0 - self.episodes.steps / config.total_steps)
         learning_rate = config.learning_rate * (left if config.anneal_learning_rate else 1.0)
         self.optimiser.param_groups[0]["lr"] = learning_rate
@@ -341,48 +250,3 @@ def train(
     """
     trainer = PPOTrainer(env, policy, config, seed=seed)
     return trainer.run(progress=progress, stop_return=stop_return, checkpoint=checkpoint, hook=hook)
-
-
-@torch.no_grad()
-def evaluate(
-    env: ControlEnv,
-    policy: Policy,
-    *,
-    episodes: int,
-    seed: int,
-    deterministic: bool = True,
-    action_bounds: Any = "clip",
-    normaliser: Callable[[Tensor], Tensor] | None = None,
-) -> list[float]:
-    """Return the returns of at least ``episodes`` whole episodes, equally many an environment.
-
-    Taking the first episodes to finish would favour short ones: every environment plays the same
-    number.
-
-    Args:
-        env: is reset from ``seed``.
-        policy: acts.
-        episodes: rounded up to a multiple of N.
-        seed: of environment and actions; not one that training used.
-        deterministic: the most likely action; False: a drawn one.
-        action_bounds: as in training.
-        normaliser: as in training.
-
-    """
-    generator = torch.Generator().manual_seed(seed)
-    observations = env.reset(seed)
-    wanted = -(-episodes // env.num_envs)
-    totals = torch.zeros(env.num_envs, dtype=torch.float64)
-    played = torch.zeros(env.num_envs, dtype=torch.int64)
-    returns: list[float] = []
-    while bool((played < wanted).any()):
-        distribution = policy.act(observations if normaliser is None else normaliser(observations))
-        actions = distribution.mode() if deterministic else distribution.sample(generator)
-        transition = env.step(bounded(actions, env.action_space, action_bounds))
-        totals += torch.where(transition.valid, transition.rewards, 0.0)
-        ended = (transition.terminated | transition.truncated) & transition.valid
-        returns += totals[ended & (played < wanted)].tolist()
-        played += ended.long()
-        totals[ended] = 0.0
-        observations = transition.next_observations
-    return returns

@@ -50,33 +50,28 @@ class Task:
 
 CARTPOLE = Task(
     "CartPole-v1",
-    8,
+    16,
     PPOConfig(
         total_steps=100_000,
         steps=64,
         gamma=0.98,
         lam=0.8,
-        learning_rate=1.5e-3,
+        learning_rate=3e-3,
         epochs=6,
-        minibatch_size=64,
+        minibatch_size=128,
         anneal_clip=True,
         advantage_normalisation="batch",
     ),
     solved=475.0,
+    network={"width": 32},
 )
 # More environments at once, fewer gradient steps a row: the most steps in a second.
 CARTPOLE_WIDE = Task(
     "CartPole-v1",
     64,
-    replace(
-        CARTPOLE.config,
-        total_steps=200_000,
-        steps=32,
-        learning_rate=2e-3,
-        epochs=4,
-        minibatch_size=256,
-    ),
+    replace(CARTPOLE.config, total_steps=200_000, steps=32, epochs=4, minibatch_size=256),
     solved=475.0,
+    network={"width": 32},
 )
 # The schedule of rl-baselines3-zoo for this task, but four times the minibatch.
 LUNAR_LANDER = Task(
@@ -131,5 +126,5 @@ MOUNTAIN_CAR = Task(
 # The repair: a potential-based reward (``nbkit.envs.classic.VectorMountainCar``).
 MOUNTAIN_CAR_SHAPED = replace(
     MOUNTAIN_CAR,
-    env_settings={"shaping": 100.0, "gamma": MOUNTAIN_CAR.config.gamma},
+    env_settings={"shaping": 10.0, "gamma": MOUNTAIN_CAR.config.gamma},
 )

@@ -19,8 +19,9 @@ from nbkit.envs.control import make_control_env
 from nbkit.envs.probes import PROBES
 from nbkit.rollouts_control import collect, make_batch, minibatches
 from nbkit.trainers.normalisation import ObservationNormaliser, ReturnScale
-from nbkit.trainers.ppo import PPOConfig, PPOTrainer, evaluate, ppo_loss, train
+from nbkit.trainers.ppo import PPOConfig, PPOTrainer, evaluate, ppo_loss, train, update
 from nbkit.trainers.ppo_diagnostics import HEALTHY, explained_variance, read
+from nbkit.trainers.ppo_update import FlatParameter
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -186,7 +187,7 @@ def test_the_dashboard_finds_broken_twins_and_leaves_a_healthy_run_alone() -> No
     healthy = train(env, make_actor_critic(env, seed=0), config, progress=False)
     # The explained variance means little while returns hardly vary; here it may be low.
     assert [f for f in read(healthy) if not f.startswith("explained_variance")] == []
-    wild = replace(config, learning_rate=0.05, max_grad_norm=None)
+    wild = replace(config, learning_rate=0.02, max_grad_norm=None)
     findings = read(train(env, make_actor_critic(env, seed=0), wild, progress=False))
     assert any(finding.startswith("kl") for finding in findings)
     assert any(finding.startswith("clip_fraction") for finding in findings)
@@ -202,6 +203,30 @@ def test_the_dashboard_finds_broken_twins_and_leaves_a_healthy_run_alone() -> No
     assert set(HEALTHY) >= {finding.split()[0] for finding in findings}
     broken = [{**step, "kl": float("nan")} for step in healthy]
     assert "kl" in {finding.split()[0] for finding in read(broken)}
+
+
+def test_flat_parameters_step_like_plain_ones_and_survive_zero_grad() -> None:
+    def run(flat: bool) -> list[torch.Tensor]:
+        policy, _, batch = cartpole_batch(shared=False)
+        parameters = list(policy.parameters())
+        stepped = [FlatParameter(parameters).tensor] if flat else parameters
+        optimiser = torch.optim.Adam(stepped, lr=1e-3, eps=1e-5)
+        update(policy, optimiser, batch, PPOConfig(minibatch_size=64, epochs=3), generator())
+        return parameters
+
+    for plain, flat in zip(run(False), run(True), strict=True):
+        assert torch.allclose(plain, flat, atol=1e-5)
+
+    env = make_control_env("CartPole-v1", 4)
+    policy = make_actor_critic(env, seed=0)
+    trainer = PPOTrainer(env, policy, PPOConfig(), seed=0)
+    policy.zero_grad()
+    before = policy.body[0].weight.detach().clone()
+    trainer.step()
+    assert not torch.equal(before, policy.body[0].weight)
+    PPOTrainer(env, policy, PPOConfig(), seed=0)
+    with pytest.raises(RuntimeError, match="another trainer"):
+        trainer.step()
 
 
 def test_target_kl_ends_the_epochs() -> None:
