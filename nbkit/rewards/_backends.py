@@ -42,6 +42,7 @@ def command(backend: str, inner: list[str], *, seccomp_fd: int, info_fd: int) ->
         "info": info_fd,
         "seccomp": _seccomp.program(),
         "environment": _view.ENVIRONMENT,
+        "base": _base(shown),
         "shown": shown,
         "hidden": hidden,
         "links": links,
@@ -51,6 +52,14 @@ def command(backend: str, inner: list[str], *, seccomp_fd: int, info_fd: int) ->
     }
     outer = [_view.interpreter(), *_view.BARE, "-c", _launcher(), marshal.dumps(plan).hex()]
     return [*outer, *inner]
+
+
+def _base(shown: tuple[str, ...]) -> str:
+    """A folder to build the new root on: it hides what lies under it, so nothing shown may."""
+    for folder in ("/mnt", "/media", "/srv", "/tmp", "/opt", "/home"):
+        if Path(folder).is_dir() and not any(f"{path}/".startswith(f"{folder}/") for path in shown):
+            return folder
+    raise OSError("no folder to build a new root on")
 
 
 @cache

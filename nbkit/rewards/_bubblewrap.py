@@ -51,7 +51,9 @@ def command(
         options += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
     options += ["--symlink", "/proc/self/fd", "/dev/fd", "--proc", "/proc"]
     options += ["--perms", "1777", "--size", str(scratch_bytes), "--tmpfs", SCRATCH]
-    options += ["--symlink", SCRATCH.lstrip("/"), "/tmp", "--chdir", SCRATCH, "--remount-ro", "/"]
+    if "/tmp" not in parents:  # where an interpreter may stand
+        options += ["--symlink", SCRATCH.lstrip("/"), "/tmp"]
+    options += ["--chdir", SCRATCH, "--remount-ro", "/"]
     options += ["--seccomp", str(seccomp_fd), "--info-fd", str(info_fd)]
     return [*options, "--", *inner]
 

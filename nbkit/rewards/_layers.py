@@ -20,7 +20,7 @@ def layers_of(facts: dict[str, Any], backend: str, *, in_group: bool) -> tuple[s
     found = [backend or "unprotected"]
     powerless = int(status["CapEff"], 16) == 0 == int(status["CapPrm"], 16)
     own_user = spaces["user"] != _own("user")
-    if powerless and (own_user or int(status["Uid"].split()[0]) != 0):
+    if backend and powerless and (own_user or int(status["Uid"].split()[0]) != 0):
         found.append("user id without powers")
     if status["NoNewPrivs"] == "1":
         found.append("no new privileges")

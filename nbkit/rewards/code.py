@@ -19,11 +19,11 @@ from types import CodeType
 from typing import Any
 
 from nbkit.rewards._calls import VERDICT
-from nbkit.rewards.sandbox import Sandbox, borrowed, check_limits
+from nbkit.rewards.sandbox import Sandbox, borrowed, check_limits, status_of
 
 __all__ = ["CodeVerdict", "code_score", "code_verdict"]
 
-MAX_MESSAGE = 16 * 2**20  # bytes of one call or answer
+MAX_MESSAGE = 4 * 2**20  # bytes of one call or answer
 GRACE_S = 1.0  # for the tests to give their verdict after a fault of the solution
 MAX_NOISE = 2**20  # bytes that solution and tests may print
 
@@ -91,7 +91,8 @@ def code_verdict(
             functions). Arguments and results are plain data: None, numbers, strings, bytes, lists,
             tuples, sets, dictionaries, ranges. Arguments arrive as copies.
         tests: source of assert statements, bare or in functions that the source itself calls. Names
-            that it uses and does not define are those of the solution, built-ins excepted.
+            that it uses and does not define are those of the solution, built-ins excepted; a helper
+            that decides the verdict belongs into the tests.
         timeout_s: seconds of the clock for the solution and all tests together.
         partial: the share of the assert statements that hold, in place of 1.0 or 0.0. Statements
             after the point where a solution hangs or leaves count as failed.
@@ -196,6 +197,8 @@ class _Exchange:
             self._pass_on(answer, self.court)
             following = self._line(self.court)
             if following is None:
+                if status_of(self.court.outcome(GRACE_S)) in ("killed", "timeout"):
+                    raise _StoppedError("the tests ran out of memory or time")
                 raise RuntimeError(f"the tests ended without a verdict: {self._last_words()}")
             line = following
         verdict = json.loads(line[len(VERDICT) :])

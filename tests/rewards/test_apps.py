@@ -93,10 +93,10 @@ def test_scores(tmp_path):
         ("print(3)", 0.5),
         ("import sys; print(3); print(6); sys.exit(0)", 0.0),
         ("print(sum(map(int, input().split()))); raise SystemExit(1)", 0.0),
-        ("while True: pass", 0.0),
     ]:
-        assert problem_score(solution, stdin, timeout_s=2, partial=True) == share, solution
-        assert problem_score(solution, stdin, timeout_s=2) == float(share == 1.0), solution
+        assert problem_score(solution, stdin, partial=True) == share, solution
+        assert problem_score(solution, stdin) == float(share == 1.0), solution
+    assert problem_score("while True: pass", stdin, timeout_s=0.5) == 0.0
     for solution, share in [
         ("def add(a, b): return a + b", 1.0),
         ("class Solution:\n    def add(self, a, b): return a + b", 1.0),

@@ -103,6 +103,20 @@ assert raised == "negative"
 
 
 @needs_sandbox
+def test_stop_iteration_does_not_end_a_loop_of_the_tests():
+    assert code_score("def f(x): raise StopIteration", "assert all(map(f, [1, 2]))") == 0.0
+
+
+@needs_sandbox
+def test_solution_that_exhausts_the_tests_scores_zero():
+    """What it answers takes far more memory where it is read: that is no error of the verifier."""
+    solution = "def f(): return [[] for i in range(10**6)]"
+    assert code_score(solution, "assert f() == 1", memory_mb=128, timeout_s=20) == 0.0
+    program = "data = [0]\nwhile True:\n    data += data\nassert f()"
+    assert code_score("def f(): return 1", program, memory_mb=128, timeout_s=20) == 0.0
+
+
+@needs_sandbox
 def test_class_of_methods():
     solution = "class Solution:\n    def twoSum(self, xs, t): return [0, 1]"
     assert code_score(solution, "assert twoSum([2, 7], 9) == [0, 1]") == 1.0

@@ -1,6 +1,7 @@
 """The sandbox from outside: results, limits, survivors (D18), descriptors, layers, the pool."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -310,6 +311,25 @@ def test_pool_keeps_order_and_ends():
         assert slow.result().status == "timeout"
     assert descendants() <= processes
     assert open_descriptors() == descriptors
+
+
+@needs_sandbox
+@pytest.mark.slow
+def test_a_program_costs_little():
+    """Twenty programs a second on two processors leave 0.1 s of processor time for each.
+
+    Processor time, since the clock measures the other work of the machine too; the clock's figures
+    are in benchmarks/results/rewards.json.
+    """
+    with SandboxPool(2, spare=0) as pool:
+        before = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        results = pool.run([f"print(sum(range({i})))" for i in range(40)])
+        after = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    assert {r.status for r in results} == {"ok"}
+    spent = sum(u.ru_utime + u.ru_stime for u in after) - sum(
+        u.ru_utime + u.ru_stime for u in before
+    )
+    assert spent / 40 < 0.1
 
 
 @needs_sandbox

@@ -140,10 +140,11 @@ def open_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
+@pytest.mark.slow
 def test_no_descriptor_is_leaked():
     score(*SYMBOLIC)
     before = open_descriptors()
-    for _ in range(3):
+    for _ in range(2):
         symbolic.close()
         score(*SYMBOLIC)
     assert open_descriptors() <= before
