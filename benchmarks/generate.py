@@ -287,6 +287,26 @@ def mismatch(bench: Bench, size: str, rows: int, new: int) -> dict[str, Any]:
     return found
 
 
+FILTERS: dict[str, dict[str, Any]] = {
+    "temperature 1": {},
+    "greedy": {"temperature": 0.0},
+    "top-k 50": {"top_k": 50},
+    "top-p 0.95": {"top_p": 0.95},
+    "top-k 50, top-p 0.95": {"top_k": 50, "top_p": 0.95},
+    "four EOS ids, looked at every 16 steps": {"eos_ids": (1, 2, 3, 4)},
+}
+
+
+def filters(bench: Bench, size: str, batch: int, new: int) -> dict[str, float]:
+    """Milliseconds of a step by what is asked of the sampler; top-p alone sorts the vocabulary."""
+    model = bench.model(size)
+    found = {}
+    for name, sampling in FILTERS.items():
+        found[name] = parts.ours(model, batch, PROMPT, new, rounds=1, **sampling)["ms_per_step"]
+    parts.release(model)
+    return found
+
+
 def packing(bench: Bench, size: str, rows: int, mean: float, most: int, budget: int) -> Any:
     model = bench.model(size).requires_grad_(True)
     try:
@@ -415,6 +435,7 @@ def gpu_sections(bench: Bench, quick: bool) -> dict[str, tuple[float, Callable[[
         "mismatch 0.5B": (40, lambda: mismatch(bench, "0.5B", 32, 128)),
         "packing 0.5B": (40, lambda: packing(bench, "0.5B", 64, 256, 1024, 4096)),
         "tune 0.5B": (60, lambda: tune(bench, "0.5B", [64, 256])),
+        "filters 0.5B": (30, lambda: filters(bench, "0.5B", 64, 64)),
         "ours 1.5B": (60, lambda: ours_at(bench, "1.5B", [64, 16, 256], new)),
         "profile 1.5B": (20, lambda: profile(bench, "1.5B", 64)),
         "library dynamic 1.5B": (40, lambda: library_at(bench, "1.5B", all_batches, False)),
@@ -443,30 +464,34 @@ def cpu_sections(bench: Bench, quick: bool) -> dict[str, tuple[float, Callable[[
     sections: dict[str, tuple[float, Callable[[], Any]]] = {
         "bandwidth": (30, lambda: parts.copy_bandwidth("cpu", 256, 10)),
     }
-    for size, batches in (("tiny", (1, 16, 64)), ("small", (1, 16, 64)), ("medium", (1, 16))):
+    for size, batches, new in (
+        ("tiny", (1, 16, 64), 64),
+        ("small", (1, 16, 64), 32),
+        ("medium", (1, 16), 16),
+    ):
         for batch in batches:
             sections[f"pairs {size} batch {batch}"] = (
-                120,
-                lambda s=size, b=batch: pairs(bench, s, b, 16, 16 if quick else 64, rounds),
+                300,
+                lambda s=size, b=batch, n=new: pairs(bench, s, b, 16, 16 if quick else n, rounds),
             )
-    new = 16 if quick else 64
+    new = 16 if quick else 32
     sections |= {
         "ladder tiny": (60, lambda: ladder(bench, "tiny", 16, new)),
-        "ladder small": (120, lambda: ladder(bench, "small", 16, new)),
+        "ladder small": (300, lambda: ladder(bench, "small", 16, new)),
         "group small": (
-            120,
+            300,
             lambda: pairs(bench, "small", 4, 64, new, rounds, group=8),
         ),
         "prefix small": (
-            60,
+            300,
             lambda: parts.prefix_sharing(bench.model("small"), 4, 8, 128, new, None),
         ),
         "continuous small": (
-            120,
+            300,
             lambda: parts.continuous_batching(bench.model("small"), 64, 16, 16, 32, 128, None),
         ),
-        "mismatch small": (120, lambda: mismatch(bench, "small", 16, new)),
-        "packing small": (120, lambda: packing(bench, "small", 32, 64, 256, 1024)),
+        "mismatch small": (300, lambda: mismatch(bench, "small", 16, new)),
+        "packing small": (300, lambda: packing(bench, "small", 32, 64, 256, 1024)),
         "vllm": (5, vllm_row),
     }
     return sections

@@ -84,12 +84,13 @@ def ours(
     new: int,
     options: EngineOptions | None = None,
     rounds: int = 2,
+    **sampling: Any,
 ) -> dict[str, Any]:
-    """Whole calls of `generate`, after one that warms up; temperature 1, no EOS ids."""
+    """Whole calls of `generate`, after one that warms up; temperature 1 if nothing is said."""
     asked = prompts(model.config.vocab_size, batch, prompt)
 
     def call() -> Any:
-        return generate(model, asked, max_new_tokens=new, seeds=0, options=options)
+        return generate(model, asked, max_new_tokens=new, seeds=0, options=options, **sampling)
 
     first = seconds(call)
     stats: list[Any] = []
