@@ -225,6 +225,7 @@ def formulas_without_size(page: sync_api.Page) -> list:
 def serious_findings(page: sync_api.Page) -> list[tuple[str, str]]:
     """What axe calls serious or critical: the rule and the element."""
     page.evaluate("document.fonts.ready")
+    page.wait_for_function("document.documentElement.dataset.scrollers === 'marked'")
     page.add_script_tag(path=str(AXE))
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [

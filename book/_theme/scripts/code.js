@@ -45,8 +45,22 @@
   }
   const observer = new ResizeObserver((entries) => entries.forEach(({ target }) => markScroller(target)));
   scrollers.forEach((element) => observer.observe(element));
-  // A font that arrives late widens the content and leaves the box as it was: no resize is reported.
-  document.fonts.addEventListener("loadingdone", () => scrollers.forEach(markScroller));
+  // A late font widens the content and not the box, and what is far off the screen is not laid out:
+  // no resize is reported of either. So all are looked at again, a few at a time, when nothing else is to do.
+  const whenIdle = window.requestIdleCallback || ((work) => setTimeout(() => work({ timeRemaining: () => 8 }), 50));
+  let unmarked = [];
+  function markSome(deadline) {
+    while (unmarked.length && deadline.timeRemaining() > 4) markScroller(unmarked.pop());
+    if (unmarked.length) whenIdle(markSome);
+    else document.documentElement.dataset.scrollers = "marked";
+  }
+  function markAll() {
+    document.documentElement.dataset.scrollers = "waiting";
+    if (!unmarked.length) whenIdle(markSome);
+    unmarked = [...scrollers];
+  }
+  document.fonts.addEventListener("loadingdone", markAll);
+  addEventListener("load", markAll);
 
   // A link to something inside a folded part opens it.
   function reveal() {
