@@ -14,7 +14,8 @@ from torch import Tensor
 
 from nbkit.generate.attention import decode_attention, length_mask, prompt_attention
 from nbkit.generate.cache import StaticCache
-from nbkit.generate.weights import Geometry, Matrix, Mirror, geometry, unwrap
+from nbkit.generate.mirror import Mirror
+from nbkit.generate.weights import Geometry, Matrix, geometry, unwrap
 
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 
