@@ -16,13 +16,13 @@ import tempfile
 import time
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from nbkit.rewards import _backends, _cgroup, _view
 from nbkit.rewards._layers import MINIMUM, layers_of
+from nbkit.rewards._limits import Limits
 
 START_S = 20.0
 OVERHEAD_BYTES = 2**25  # of the supervisor, in a control group that also holds the program
@@ -35,37 +35,6 @@ _BOOT = (
 
 class SandboxUnavailableError(RuntimeError):
     """This machine cannot protect itself from a program, and the caller did not accept that."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What one program may use. Times in seconds, sizes in bytes.
-
-    ``processes`` counts threads too, and the supervisor. ``memory_bytes`` is the address space of
-    each process and the resident memory of all together.
-    """
-
-    timeout_s: float
-    memory_bytes: int
-    max_output: int = 65536
-    processes: int = 32
-    file_bytes: int = _view.SCRATCH_BYTES
-    files: int = 128
-
-    def as_rlimits(self) -> list[tuple[str, int, int]]:
-        """Return names of ``resource`` with soft and hard values."""
-        cpu = max(1, int(self.timeout_s + 0.999))
-        return [
-            ("RLIMIT_CPU", cpu, cpu + 1),
-            ("RLIMIT_AS", self.memory_bytes, self.memory_bytes),
-            ("RLIMIT_FSIZE", self.file_bytes, self.file_bytes),
-            ("RLIMIT_NOFILE", self.files, self.files),
-            ("RLIMIT_CORE", 0, 0),
-            ("RLIMIT_MEMLOCK", 0, 0),
-            ("RLIMIT_MSGQUEUE", 0, 0),
-            ("RLIMIT_SIGPENDING", 256, 256),
-            ("RLIMIT_NPROC", self.processes, self.processes),
-        ]
 
 
 @cache

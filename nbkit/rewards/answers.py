@@ -174,11 +174,18 @@ def _after_marker(text: str) -> str | None:
 def _value_of_line(line: str) -> str | None:
     """The value that a line after #### gives: a number, or an expression if it is one."""
     line = re.sub(r"(?<!\.)[.;,!]+$", "", line.strip()).strip()
+    box = last_box(line)
+    line = (line if box is None else tidy(box)).strip("\"'“”«»")
+    if re.fullmatch(r"\(\s*[^(),]*\)|\[\s*[^\[\],]*\]", line):
+        line = line[1:-1].strip()
     if not line or line.startswith(("±", r"\pm", "+-", "+/-")):
         return None
     words = [w for w in _WORD.findall(_without_text(line)) if w.lower() not in _FUNCTIONS]
-    if not words and "=" in line:
-        return _value_of_line(line.rsplit("=", 1)[1])
+    if "=" in line and (not words or not re.match(r"[-+\s]*[\d.]", line)):
+        left, right = line.rsplit("=", 1)
+        return _value_of_line(left if read_quantity(left) and not read_quantity(right) else right)
+    if re.match(rf"[-+\s]*(?:{_DIGITS})\s*(?:or|and)\s*[-+\s]*[\d.]", line):
+        return line  # two answers are none of them
     if read_quantity(line) is not None and not words:
         # A number with nothing behind it but LaTeX's own units.
         return _canonical(_drop_unit(line))

@@ -59,6 +59,13 @@ def _bare(tree: Tree, other: Tree) -> Tree:
     """``x = 5`` beside an answer that is no equation means 5."""
     if isinstance(tree, Relation) and tree.sign == "=" and not isinstance(other, Relation):
         return tree.right if isinstance(tree.left, Leaf | Text) else tree
+    if isinstance(tree, Unordered) and isinstance(other, Unordered) and tree.kind == "set":
+        # x = 3 or x = -3, beside a set of numbers
+        links = [part for part in tree.parts if isinstance(part, Relation)]
+        names = {link.left for link in links if link.sign == "="}
+        plain = not any(isinstance(part, Relation) for part in other.parts)
+        if plain and len(names) == 1 and len(links) == len(tree.parts):
+            return Unordered("set", tuple(_bare(link, link.right) for link in links))
     return tree
 
 
@@ -79,6 +86,8 @@ def _same(a: Tree, b: Tree) -> bool:
     if isinstance(a, Text) or isinstance(b, Text):
         return isinstance(a, Text) and isinstance(b, Text) and a.words == b.words
     if isinstance(a, Leaf | Quantity) and isinstance(b, Leaf | Quantity):
+        if a.unit and b.unit and a.unit != b.unit:
+            return False
         return _zero(_of_leaf(a) - _of_leaf(b), _of_leaf(a), _of_leaf(b))
     if isinstance(a, Sequence) and isinstance(b, Sequence):
         if a.kind != b.kind or len(a.parts) != len(b.parts):
@@ -136,7 +145,8 @@ def _expression(latex: str) -> Any:
         raise NotReadableError(f"no expression: {latex[:80]!r} is a {type(found).__name__}")
     if _too_large(found):
         raise NotReadableError(f"too large to be an answer: {latex[:80]!r}")
-    return found.subs(sympy.Symbol("i"), sympy.I)
+    i = sympy.Symbol("i")  # the imaginary unit, unless it counts the terms of a sum
+    return found.subs(i, sympy.I) if i in found.free_symbols else found
 
 
 def _too_large(expression: Any) -> bool:

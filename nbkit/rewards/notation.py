@@ -14,9 +14,10 @@ from nbkit.rewards.numerals import Quantity, read_quantity, tidy
 
 @dataclass(frozen=True)
 class Leaf:
-    """One expression in LaTeX."""
+    """One expression in LaTeX, and the unit written behind it in words ("" if none)."""
 
     latex: str
+    unit: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,9 @@ Tree = Union[Leaf, Text, Sequence, Unordered, Relation, Quantity]  # noqa: UP007
 _OPEN, _CLOSE = "([{", ")]}"
 _MATRIX = re.compile(r"\\begin\{([pbvBV]?matrix|array)\}(?:\{[^{}]*\})?(.*)\\end\{\1\}", re.DOTALL)
 _WORDING = re.compile(r"\\(?:text|textbf|textrm|textit|mathrm|mbox|operatorname)\s*\{([^{}]*)\}")
+_UNIT_BEHIND = re.compile(
+    r"\s*\\(?:text|textrm|mathrm|mbox)\s*\{[^{}]*[A-Za-z]{1}[^{}]*\}(?:\s*\^\s*\{?[23]\}?)?\s*$"
+)
 _RELATIONS = {
     **{"=": "=", r"\ne": "!=", r"\neq": "!=", "≠": "!=", "<": "<", r"\lt": "<", ">": ">"},
     **{r"\gt": ">", r"\le": "<=", r"\leq": "<=", "≤": "<=", r"\leqslant": "<=", "<=": "<="},
@@ -103,6 +107,10 @@ def read(text: str, depth: int = 0) -> Tree:
         plus = re.sub(r"±|\\pm(?![A-Za-z])", "+", re.sub(r"\\mp(?![A-Za-z])", "-", text))
         minus = re.sub(r"±|\\pm(?![A-Za-z])", "-", re.sub(r"\\mp(?![A-Za-z])", "+", text))
         return Unordered("set", (read(plus, depth + 1), read(minus, depth + 1)))
+    unit = _UNIT_BEHIND.search(text)
+    if unit and unit.start():
+        words = re.sub(r"[^a-z0-9/ ]", "", _WORDING.sub(r"\1", unit[0]).lower()).strip()
+        return Leaf(latex(text[: unit.start()]), words.removesuffix("s"))
     return Leaf(latex(text))
 
 
@@ -116,18 +124,27 @@ def latex(text: str) -> str:
     for name in _NAMED:
         text = re.sub(rf"(?<![\\A-Za-z]){name}(?![A-Za-z])", rf"\\{name} ", text)
     text = re.sub(r"(?<![\\A-Za-z])sqrt\s*\(", r"\\sqrt(", text)
-    text = _braced_roots(text)
+    text = _braced_roots(text.replace(r"\sqrt[]", r"\sqrt"))
     text = re.sub(r"\\sqrt\s*(\d|[A-Za-z])", r"\\sqrt{\1}", text)
     text = re.sub(r"\\frac\s*(\d)\s*(\d)", r"\\frac{\1}{\2}", text)
     text = re.sub(r"\\frac\s*(\d)\s*\{", r"\\frac{\1}{", text)
     text = re.sub(r"(\\frac\s*\{[^{}]*\})\s*(\d)", r"\1{\2}", text)
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
+    text = re.sub(r"(\d*)\.(\d*)\\overline\s*\{\s*(\d+)\s*\}", _recurring, text)
     text = re.sub(r"(\d*)\.(\d+)", _exact_decimal, text)
     return re.sub(r"(\(.*?\)|[\w}]+)\s*%", r"\\frac{\1}{100}", text).strip()
 
 
 def _exact_decimal(match: re.Match[str]) -> str:
     return rf"(\frac{{{int(match[1] + match[2])}}}{{{10 ** len(match[2])}}})"
+
+
+def _recurring(match: re.Match[str]) -> str:
+    """A recurring decimal: the repeated digits stand over as many nines."""
+    whole, fixed, repeated = match.groups()
+    nines = 10 ** len(repeated) - 1
+    top = int(whole + fixed or "0") * nines + int(repeated)
+    return rf"(\frac{{{top}}}{{{nines * 10 ** len(fixed)}}})"
 
 
 def _braced_roots(text: str) -> str:
@@ -216,10 +233,15 @@ def _relation(text: str, depth: int) -> Tree | None:
     member = _split(text, r"\\in(?![A-Za-z])|∈")
     if len(member) == 2 and re.fullmatch(r"\s*\\?[A-Za-z]\w*\s*", member[0]):
         return read(member[1], depth)
-    signs = _SIGN.findall(text)
-    if not signs:
+    parts = _split(text, _SIGN.pattern)
+    if len(parts) == 1:
         return None
-    parts = _SIGN.split(text)
+    signs, position = [], 0
+    for part in parts[:-1]:
+        match = _SIGN.match(text, position + len(part))
+        assert match is not None  # it was split there
+        signs.append(match[0])
+        position = match.end()
     if len(parts) != len(signs) + 1 or not all(part.strip() for part in parts):
         return None
     sides = [read(part, depth) for part in parts]

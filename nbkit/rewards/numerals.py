@@ -60,6 +60,7 @@ def tidy(text: str) -> str:
 
     The characters that stand for minus, for a narrow space and for percent get one spelling.
     """
+    text = re.sub(r",\\!\s*", ",", text)
     text = _SPELLING.sub(lambda match: _SPELLINGS[match[0]], text)
     text = re.sub(r"</?[A-Za-z][\w-]*\s*>", " ", text)
     text = re.sub(r"\\(?:left|right|displaystyle|bigl?|bigr?|Bigl?|Bigr?)(?![A-Za-z])", "", text)
@@ -170,6 +171,7 @@ _SPELLINGS = dict(
         *(("−", "-"), ("–", "-"), ("﹣", "-"), ("－", "-"), ("﹪", "%"), ("％", "%")),
         *((r"\$", ""), (r"\%", "%"), ("{,}", ","), (r"\!", ""), (r"\,", ""), ("\u202f", "")),
         *((r"\(", ""), (r"\)", ""), (r"\[", ""), (r"\]", "")),
+        *(("½", " 1/2"), ("¼", " 1/4"), ("¾", " 3/4"), ("⅓", " 1/3"), ("⅔", " 2/3")),
         *(("$", ""), ("€", ""), ("£", ""), ("¥", "")),
         *(
             (r"\;", " "),

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbkit.rewards._inside import MEMORY, PROCESSES
-from nbkit.rewards._process import Limits, Sandbox, SandboxUnavailableError, available, borrowed
+from nbkit.rewards._limits import Limits
+from nbkit.rewards._process import Sandbox, SandboxUnavailableError, available, borrowed
 
 __all__ = [
     "CodeResult",

@@ -55,6 +55,15 @@ AFTER_MARKER = [
     ("#### 2\\pi", "2\\pi"),
     ("#### \\sqrt{2}", "\\sqrt{2}"),
     ("#### ±5", None),
+    ("#### 5 or 6", "5 or 6"),
+    ("#### (5)", "5"),
+    ('#### "5"', "5"),
+    ("#### \\boxed{5}", "5"),
+    ("#### 5 = x", "5"),
+    ("#### The total is 5 + 3 = 8 apples", "8"),
+    ("#### ½", "1/2"),
+    ("#### 3½", "3 1/2"),
+    ("#### (1,2)", "(1,2)"),
     ("#### \\pm 5", None),
     ("#### +/-5", None),
     ("<think>#### 3</think> #### 4</answer>", "4"),
@@ -123,6 +132,10 @@ def test_last_complete_box(text, expected):
 @pytest.mark.parametrize(("text", "expected"), LAST_NUMBER)
 def test_last_number(text, expected):
     assert extract_answer(text, style="last-number") == expected
+
+
+def test_two_answers_are_no_answer():
+    assert math_score("#### 5 or 6", "5") == math_score("#### 5 or 6", "6") == 0.0
 
 
 def test_tags():
