@@ -6,6 +6,7 @@ supervisor's watch on memory stands alone.
 """
 
 import atexit
+import contextlib
 import itertools
 import os
 import threading
@@ -62,10 +63,13 @@ def take() -> Group | None:
     """
     global _parents
     with _lock:
-        if _idle:
-            return _idle.pop()
+        while _idle:
+            group = _idle.pop()
+            if all(folder.exists() for folder, _ in group.folders.values()):
+                return group
         if _parents is None:
             _parents = _find()
+            _sweep(_parents)
         return _make(_parents) if _parents else None
 
 
@@ -111,6 +115,16 @@ def _find() -> dict[str, tuple[Path, int]]:
                 if kind == "cgroup" and name in options and name in controllers.split(","):
                     found[name] = (folder, 1)
     return found if len(found) == len(_FILES) else {}
+
+
+def _sweep(parents: dict[str, tuple[Path, int]]) -> None:
+    """Remove the groups of owners that were killed before they could."""
+    for folder in {folder for folder, _ in parents.values()}:
+        for left in folder.glob("nbkit-*-*"):
+            owner = left.name.split("-")[1]
+            if not Path("/proc", owner).exists():
+                with contextlib.suppress(OSError):  # a process is still in it
+                    left.rmdir()
 
 
 def _remove_all() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from nbkit.rewards import CodeResult, _backends, _process, run_code
+from nbkit.rewards import CodeResult, _backends, _cgroup, _process, run_code
 from nbkit.rewards.pool import SandboxPool
 from nbkit.rewards.sandbox import Sandbox, SandboxUnavailableError
 
@@ -355,3 +355,23 @@ def test_pool_arguments():
         SandboxPool(0)
     with pytest.raises(ValueError, match="spare"):
         SandboxPool(1, spare=-1)
+
+
+@needs_sandbox
+def test_control_groups_of_a_killed_owner_are_removed():
+    if "control group" not in run_code("").layers:
+        pytest.skip("this user may make no control groups")
+    code = "import os, signal; from nbkit.rewards.sandbox import Sandbox; box = Sandbox(); "
+    code += "print(os.getpid(), *(f for f, _ in box._group.folders.values()), flush=True); "
+    for end, left in (("os.kill(os.getpid(), signal.SIGKILL)", True), ("box.close()", False)):
+        done = subprocess.run(
+            [sys.executable, "-c", code + end], cwd=ROOT, capture_output=True, text=True, timeout=60
+        )
+        folders = [Path(name) for name in done.stdout.split()[1:]]
+        assert len(folders) == 2, done
+        assert any(folder.exists() for folder in folders) == left
+        deadline = time.monotonic() + 10
+        while any(folder.exists() for folder in folders):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+            _cgroup._sweep(_cgroup._find())
