@@ -1,0 +1,178 @@
+"""Sums of two to six numbers, worked out digit by digit, with an answer that a program can check.
+
+A problem is ``12+34+56=``, and a completion in the wanted form is::
+
+    <think>02,06,12;02,05,10</think><answer>102</answer>
+
+The first list adds up the units (2, 2+4, 2+4+6), two digits each; the second the tens, and begins
+with the carry (1+1, 1+1+3, ...). The answer is the last tens, then the last digit of the units. So
+thoughts are long where there is much to add.
+
+Everything is made here from a seed. The corpus that teaches the form has a **planted** fault: a
+given share of its texts forgets the carry. A model that learns it well is right about as often as
+the corpus, and the rest is left to reinforcement learning.
+"""
+
+import random
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nbkit._inputs import check_number
+from nbkit.rewards.formats import TAGS, format_reward, thoughts_and_answer
+
+LOWEST, HIGHEST = 10, 99
+_TOKENS = ("<pad>", "<eos>", *TAGS, *"0123456789", "+", "=", ",", ";")
+_PIECE = re.compile("|".join(re.escape(token) for token in _TOKENS))
+
+
+class ArithmeticVocabulary:
+    """Twenty tokens: PAD 0, EOS 1 (which is BOS too), the four tags, ten digits, ``+ = , ;``."""
+
+    pad_id, eos_id, bos_id = 0, 1, 1
+    tokens = _TOKENS
+
+    def __init__(self) -> None:
+        self._ids = {token: i for i, token in enumerate(self.tokens)}
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of a text; ValueError where it holds anything else than the tokens."""
+        pieces = _PIECE.findall(text)
+        if "".join(pieces) != text:
+            raise ValueError(f"text: {text!r} holds characters outside the vocabulary")
+        return [self._ids[piece] for piece in pieces]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text up to the first EOS, without PAD."""
+        text = []
+        for token in ids:
+            if token == self.eos_id:
+                break
+            if token != self.pad_id:
+                text.append(self.tokens[token])
+        return "".join(text)
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A problem: the numbers to add, each from 10 to 99."""
+
+    terms: tuple[int, ...]
+
+    @property
+    def prompt(self) -> str:
+        """What the model reads."""
+        return "+".join(map(str, self.terms)) + "="
+
+    @property
+    def answer(self) -> int:
+        """The right sum."""
+        return sum(self.terms)
+
+
+def solution(problem: Sum, *, forget_carry: bool = False) -> str:
+    """Return the completion that a careful (or a forgetful) pupil writes."""
+    units = _running([term % 10 for term in problem.terms], 0)
+    carry = 0 if forget_carry else units[-1] // 10
+    tens = _running([term // 10 for term in problem.terms], carry)
+    columns = ";".join(",".join(f"{value:02d}" for value in column) for column in (units, tens))
+    result = 10 * tens[-1] + units[-1] % 10
+    return f"<think>{columns}</think><answer>{result}</answer>"
+
+
+def _running(digits: Sequence[int], start: int) -> list[int]:
+    sums = []
+    for digit in digits:
+        start += digit
+        sums.append(start)
+    return sums
+
+
+def longest_completion(terms: int) -> int:
+    """Tokens of the longest right completion of a sum of so many terms, EOS included."""
+    return 6 * terms - 1 + len(TAGS) + 3 + 1
+
+
+def draw_sums(
+    count: int,
+    *,
+    seed: int,
+    held_out: bool = False,
+    terms: tuple[int, int] = (2, 6),
+    distinct: bool = True,
+) -> list[Sum]:
+    """Draw problems; the numbers of terms are equally likely.
+
+    Each problem belongs to one side for ever: one in ten is held out, by a checksum of its sorted
+    terms. So no seed can mix the sides, and 12+34 is on the side of 34+12.
+
+    Args:
+        count: how many.
+        seed: of the draw.
+        held_out: from the held-out tenth, else from the rest.
+        terms: fewest and most terms.
+        distinct: no problem twice.
+
+    Raises:
+        ValueError: a count below 1, or terms outside 2 to 6.
+
+    """
+    check_number("count", count, 1)
+    low, high = terms
+    if not 2 <= low <= high <= 6:
+        raise ValueError(f"terms must be two numbers from 2 to 6, the smaller first; got {terms}")
+    if distinct and low == high == 2 and count > 700 + 6500 * (not held_out):
+        raise ValueError(f"count: there are no {count} distinct sums of two terms on this side")
+    source = random.Random(seed)
+    problems: list[Sum] = []
+    seen: set[Sum] = set()
+    while len(problems) < count:
+        size = source.randint(low, high)
+        problem = Sum(tuple(source.randint(LOWEST, HIGHEST) for _ in range(size)))
+        if is_held_out(problem) != held_out or (distinct and problem in seen):
+            continue
+        seen.add(problem)
+        problems.append(problem)
+    return problems
+
+
+def is_held_out(problem: Sum) -> bool:
+    """Whether a problem belongs to the held-out tenth."""
+    return zlib.crc32(repr(sorted(problem.terms)).encode()) % 10 == 0
+
+
+def corpus(
+    count: int, *, seed: int, forget: float = 0.7, terms: tuple[int, int] = (2, 6)
+) -> list[tuple[Sum, str]]:
+    """Problems of the training side with completions, of which a share forgets the carry.
+
+    Args:
+        count: how many.
+        seed: of problems and faults.
+        forget: the planted share, 0 to 1. Where the carry is 0 it does no harm.
+        terms: fewest and most terms.
+
+    """
+    check_number("forget", forget, 0.0, 1.0)
+    source = random.Random(f"faults {seed}")
+    problems = draw_sums(count, seed=seed, terms=terms, distinct=False)
+    return [(p, solution(p, forget_carry=source.random() < forget)) for p in problems]
+
+
+def correct(problem: Sum, completion: str) -> float:
+    """Return 1.0 if the completion keeps to the form and its answer is the sum, else 0.0.
+
+    The answer must be written in digits without a leading zero.
+    """
+    parts = thoughts_and_answer(completion)
+    return float(parts is not None and parts[1] == str(problem.answer))
+
+
+def well_formed(problem: Sum, completion: str) -> float:
+    """Return 1.0 for the form ``<think>...</think><answer>...</answer>``, whatever it says."""
+    del problem
+    return format_reward(completion)

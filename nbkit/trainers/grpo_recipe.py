@@ -1,0 +1,110 @@
+"""The task of chapter 23 end to end: teach a tiny model the form, then measure it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from nbkit.envs.arithmetic import ArithmeticVocabulary, Sum, correct, well_formed
+from nbkit.generate import generate
+from nbkit.generate.result import left_pad
+from nbkit.logprobs import next_token_logprobs
+from nbkit.masks import aggregate
+
+
+def teach(
+    model: Any,
+    vocabulary: ArithmeticVocabulary,
+    examples: Sequence[tuple[Sum, str]],
+    *,
+    steps: int,
+    batch_size: int = 128,
+    learning_rate: float = 3e-3,
+    warmup: int = 20,
+    seed: int = 0,
+) -> list[float]:
+    """Supervised steps on the completions alone; return the loss of each in nats a token.
+
+    Args:
+        model: a causal language model of transformers, changed in place.
+        vocabulary: of prompts and completions.
+        examples: problem and completion.
+        steps: number of minibatches, drawn with replacement.
+        batch_size: examples in each.
+        learning_rate: peak for AdamW, with a linear decay to a tenth.
+        warmup: steps of linear warm-up.
+        seed: of the minibatches.
+
+    """
+    rows = [
+        (vocabulary.encode(p.prompt), [*vocabulary.encode(text), vocabulary.eos_id])
+        for p, text in examples
+    ]
+    device = next(model.parameters()).device
+    generator = torch.Generator().manual_seed(seed)
+    optimiser = torch.optim.AdamW(
+        model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.01
+    )
+    losses = []
+    for step in range(steps):
+        warm, left = min(1.0, (step + 1) / warmup), max(0.1, 1 - step / steps)
+        optimiser.param_groups[0]["lr"] = learning_rate * warm * left
+        picks = torch.randint(len(rows), (batch_size,), generator=generator).tolist()
+        texts = [rows[i][0] + rows[i][1] for i in picks]
+        # Left padding, as when it generates: the completions then end together.
+        ids, attention = left_pad(texts, vocabulary.pad_id, device)
+        lengths = torch.tensor([len(rows[i][1]) for i in picks], device=device)
+        width = ids.shape[1]
+        counted = torch.arange(width, device=device) >= width - lengths[:, None]
+        logits = model(
+            input_ids=ids, attention_mask=attention.long(), use_cache=False,
+            position_ids=(attention.cumsum(1) - 1).clamp(min=0),
+        ).logits  # fmt: skip
+        logp = next_token_logprobs(logits, ids, mask=counted)
+        loss = -aggregate(logp, counted[:, 1:], "token-mean")
+        optimiser.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        losses.append(loss.item())
+    return losses
+
+
+def evaluate(
+    model: Any,
+    vocabulary: ArithmeticVocabulary,
+    problems: Sequence[Sum],
+    *,
+    max_new_tokens: int = 48,
+    temperature: float = 1.0,
+    seed: int = 0,
+) -> dict[str, float]:
+    """Answer each problem once; return "accuracy", "format" (shares) and "length" (mean tokens).
+
+    Args:
+        model: as for ``nbkit.generate``.
+        vocabulary: of prompts and completions.
+        problems: what is asked.
+        max_new_tokens: limit of a completion; one that meets it counts as wrong.
+        temperature: 0 is greedy.
+        seed: of the sampling.
+
+    """
+    made = generate(
+        model,
+        [vocabulary.encode(problem.prompt) for problem in problems],
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        eos_ids=vocabulary.eos_id,
+        pad_id=vocabulary.pad_id,
+        seeds=seed,
+    )
+    texts = [vocabulary.decode(row) for row in made.lists()]
+    whole = (~made.truncated).tolist()
+    asked = list(zip(problems, texts, whole, strict=True))
+    return {
+        "accuracy": sum(correct(p, t) for p, t, ended in asked if ended) / len(asked),
+        "format": sum(well_formed(p, t) for p, t, ended in asked if ended) / len(asked),
+        "length": made.lengths.float().mean().item(),
+    }
