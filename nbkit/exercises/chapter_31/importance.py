@@ -97,6 +97,7 @@ def edges() -> tuple[Case, ...]:
         case("on policy, two tokens", [[1.0, 1.0]], [2.0]),
         case("likelier for the trainer", [[1.5]], [2.0]),
         case("above the bound", [[4.0]], [2.0]),
+        case("far above the bound", [[10.0]], [2.0]),
         case("far below", [[0.1]], [2.0]),
         case("above the bound, bad", [[4.0]], [-2.0]),
         case("another bound", [[1.4, 0.9]], [1.0], high=1.25),
@@ -122,6 +123,14 @@ def _not_cut(
     logprobs: Tensor, rollout: Tensor, advantages: Tensor, mask: Tensor, high: float
 ) -> Tensor:
     return _loss(logprobs, rollout, advantages, mask, math.inf)
+
+
+def _log_ratio_cut(
+    logprobs: Tensor, rollout: Tensor, advantages: Tensor, mask: Tensor, high: float
+) -> Tensor:
+    gap = torch.where(mask, logprobs.detach() - rollout.detach(), 0.0)
+    weight = gap.clamp(max=high).exp() * advantages.detach()[:, None]
+    return _mean(weight * torch.where(mask, logprobs, 0.0), mask)
 
 
 def _both_sides(
@@ -231,6 +240,12 @@ IMPORTANCE = Exercise(
             "not cut",
             _not_cut,
             "`high` has no effect: a single token with a huge ratio would rule the gradient",
+        ),
+        Mutant(
+            "log-ratio cut",
+            _log_ratio_cut,
+            "`high` bounds the logarithm of the ratio: take exp first, then cut, or the bound is "
+            "exp(high)",
         ),
         Mutant(
             "cut on both sides",
