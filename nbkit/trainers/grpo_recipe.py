@@ -11,6 +11,8 @@ from nbkit.generate import generate
 from nbkit.generate.result import left_pad
 from nbkit.logprobs import next_token_logprobs
 from nbkit.masks import aggregate
+from nbkit.rewards.compose import Composed
+from nbkit.trainers.grpo_scoring import Completion
 
 
 def teach(
@@ -108,3 +110,17 @@ def evaluate(
         "format": sum(well_formed(p, t) for p, t, ended in asked if ended) / len(asked),
         "length": made.lengths.float().mean().item(),
     }
+
+
+def verifier(problems: Sequence[Sum], completions: Sequence[Completion]) -> list[Composed]:
+    """The reward of the task: 1 for the right answer in the right form, ended by an EOS, else 0.
+
+    The form is on record as the part "format" and earns nothing by itself.
+    """
+    rewards = []
+    for problem, completion in zip(problems, completions, strict=True):
+        ended = float(not completion.truncated)
+        right = ended * correct(problem, completion.text)
+        form = ended * well_formed(problem, completion.text)
+        rewards.append(Composed(right, {"correct": right, "format": form}))
+    return rewards
