@@ -1,6 +1,7 @@
 """The task of chapter 23 end to end: teach a tiny model the form, then measure it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,7 +13,9 @@ from nbkit.generate.result import left_pad
 from nbkit.logprobs import next_token_logprobs
 from nbkit.masks import aggregate
 from nbkit.rewards.compose import Composed
+from nbkit.trainers.grpo_config import GRPOConfig
 from nbkit.trainers.grpo_scoring import Completion
+from nbkit.trainers.grpo_variants import variant
 
 
 def teach(
@@ -124,3 +127,51 @@ def verifier(problems: Sequence[Sum], completions: Sequence[Completion]) -> list
         form = ended * well_formed(problem, completion.text)
         rewards.append(Composed(right, {"correct": right, "format": form}))
     return rewards
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Numbers of a run from nothing: a body, supervised steps, then reinforcement learning.
+
+    Attributes:
+        body: arguments of ``nbkit.policies_hf.tiny_model``.
+        examples: size of the corpus.
+        forget: its planted share of forgotten carries.
+        lessons: arguments of ``teach``.
+        config: of ``nbkit.trainers.grpo.train``.
+
+    """
+
+    body: dict[str, int]
+    examples: int
+    forget: float
+    lessons: dict[str, Any]
+    config: GRPOConfig
+
+
+def arithmetic_recipe(name: str = "grpo", **changes: Any) -> Recipe:
+    """The recipe for sums of two to six numbers.
+
+    What was seen with it, each once, on one thread of a busy two-core machine and 300 held-out
+    sums (standard error .02 to .03), sampled at temperature 1 (greedy in brackets): seed 1, with
+    500 lessons and a planted share of .7, went from .30 (.21) to .84 (.91) in 120 updates and 134
+    s; seed 3, as written here, from .29 (.20) to .83 (.90) in 150 updates and 201 s. The lessons
+    took 157 to 167 s. So greedy accuracy reached .90 and sampled accuracy did not.
+
+    The start decides: after 300 lessons (.10 right) and after 450 (.23) the same steps brought
+    little, because slips of a half-taught model drown the one habit to be unlearned. Two gradient
+    steps a batch at a learning rate of 1e-3 lost ground again after ten updates.
+
+    Args:
+        name: a variant of ``nbkit.trainers.grpo_variants``.
+        changes: fields of its configuration.
+
+    """
+    settings = {"updates": 150, "learning_rate": 5e-4, "max_new_tokens": 56, "kl_coefficient": 0.0}
+    return Recipe(
+        body={"width": 96, "layers": 3, "heads": 4},
+        examples=20_000,
+        forget=0.75,
+        lessons={"steps": 600, "batch_size": 64, "learning_rate": 5e-3},
+        config=variant(name, **{**settings, "micro_tokens": 4000, **changes}),
+    )

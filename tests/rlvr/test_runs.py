@@ -5,8 +5,10 @@ import json
 import pytest
 import torch
 
+from nbkit.envs.arithmetic import longest_completion
 from nbkit.trainers.grpo import GRPOTrainer, train
 from nbkit.trainers.grpo_checkpoint import resume, save
+from nbkit.trainers.grpo_recipe import arithmetic_recipe
 from nbkit.trainers.grpo_variants import VARIANTS
 from tests.rlvr.small import PROBLEMS, VOCABULARY, by_length, config, generator, model
 
@@ -163,3 +165,11 @@ def test_a_policy_learns_to_be_brief():
         generator=generator(), progress=False,
     )  # fmt: skip
     assert history[0]["length"] > 5 and history[-1]["length"] < 2
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_recipe_leaves_room_for_the_longest_right_answer(name):
+    """Also for DAPO, whose penalty begins before the limit."""
+    settings = arithmetic_recipe(name).config
+    assert settings.max_new_tokens - settings.overlong_buffer >= longest_completion(6)
+    assert settings.kl_coefficient == 0

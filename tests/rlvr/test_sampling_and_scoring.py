@@ -172,3 +172,19 @@ def test_prompts_come_once_an_epoch_in_a_new_order():
     assert sorted(first) == sorted(second) == list(range(10)) and first != second
     with pytest.raises(ValueError, match="problems"):
         PromptStream(0, generator())
+
+
+def test_groups_beyond_a_full_batch_are_discarded():
+    """Eight are wanted, seven of the first eight have a signal; the next round asks for two."""
+    groups = []
+
+    def all_but_the_first(problems, completions):
+        rewards = []
+        for _ in range(0, len(completions), 4):
+            groups.append(len(groups))
+            rewards += [1.0] * 4 if len(groups) == 1 else [1.0, 0.0, 0.0, 0.0]
+        return rewards
+
+    batch, metrics = sample(all_but_the_first, config(prompts=8, dynamic_sampling=True))
+    assert len(groups) == 10 and len(batch) == 8 * 4 and metrics["rounds"] == 2
+    assert metrics["tokens"] - metrics["discarded_tokens"] == batch.mask.sum().item()

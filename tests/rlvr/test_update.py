@@ -217,3 +217,25 @@ def test_models_that_cannot_be_trained():
     trainer(shaky)
     with pytest.raises(ValueError, match="dropout"):
         trainer(shaky.train())
+
+
+@pytest.mark.parametrize(
+    ("changes", "share"),
+    [
+        ({}, 2 / 8),  # 1.5 with a positive advantage, 0.5 with a negative one
+        ({"clip_high": 0.6}, 1 / 8),
+        ({"objective": "policy-gradient"}, 0.0),
+        ({"objective": "cispo", "clip_low": None, "clip_high": 0.2}, 2 / 8),
+        ({"objective": "cispo", "clip_low": 0.2, "clip_high": 0.2}, 4 / 8),
+    ],
+)
+def test_clip_fraction_by_numbers(changes, share):
+    batch = hand_made(rows=2, width=4)
+    signs = torch.tensor([[1.0, 1.0, 1.0, 1.0], [-1.0, -1.0, -1.0, -1.0]])
+    ratios = torch.tensor([[1.5, 0.5, 1.1, 1.0], [1.5, 0.5, 0.9, 1.0]])
+    everything = torch.ones(2, 4, dtype=torch.bool)
+    attention = torch.cat([batch.attention[:, :-4], everything], 1)
+    batch = replace(batch, mask=everything, attention=attention, advantages=signs)
+    settings = config(**changes)
+    batch = replace(batch, logprobs=scored_by(model(), batch, settings) - ratios.log())
+    assert accumulate(model(), batch, None, settings)["clip_fraction"] == share
