@@ -24,37 +24,13 @@ from stable_baselines3.common.env_util import make_vec_env
 
 from nbkit import provenance
 from nbkit.trainers.ppo_settings import CARTPOLE, CARTPOLE_WIDE, LUNAR_LANDER, Task
+from nbkit.trainers.zoo_settings import ZOO, ZOO_STEPS
 
 SEEDS = (0, 1, 2)  # tuning used 100 to 103
 THRESHOLD, EPISODES = 475.0, 100
 LANDER_STEPS = 49_152
 SINGLE_FILE_TOTAL = 500_000
 
-# rl-baselines3-zoo, hyperparams/ppo.yml; "lin_x" there is x times the share of the run that is left
-ZOO: dict[str, dict[str, Any]] = {
-    "CartPole-v1": {
-        "n_envs": 8,
-        "total": 100_000,
-        "n_steps": 32,
-        "batch_size": 256,
-        "gae_lambda": 0.8,
-        "gamma": 0.98,
-        "n_epochs": 20,
-        "ent_coef": 0.0,
-        "learning_rate": lambda left: 0.001 * left,
-        "clip_range": lambda left: 0.2 * left,
-    },
-    "LunarLander-v3": {
-        "n_envs": 16,
-        "total": 1_000_000,
-        "n_steps": 1024,
-        "batch_size": 64,
-        "gae_lambda": 0.98,
-        "gamma": 0.999,
-        "n_epochs": 4,
-        "ent_coef": 0.01,
-    },
-}
 Run = dict[str, Any]
 
 
@@ -81,10 +57,9 @@ class Watch(BaseCallback):
 def sb3(env_id: str, seed: int, budget: int, threshold: float | None) -> tuple[int, int | None]:
     settings = dict(ZOO[env_id])
     envs = make_vec_env(env_id, settings.pop("n_envs"), seed=seed)
-    total = settings.pop("total")
     model = PPO("MlpPolicy", envs, seed=seed, device="cpu", **settings)
     watch = Watch(budget, threshold)
-    model.learn(total, callback=watch)
+    model.learn(ZOO_STEPS[env_id], callback=watch)
     envs.close()
     return model.num_timesteps, watch.reached
 
@@ -220,7 +195,8 @@ def main(
         "episodes": EPISODES,
         "lander_steps": steps,
         "nbkit": [CARTPOLE, CARTPOLE_WIDE, LUNAR_LANDER],
-        "zoo": {name: {k: str(v) for k, v in s.items()} for name, s in ZOO.items()},
+        "zoo": {name: {k: str(v) for k, v in ZOO[name].items()} for name in ZOO_STEPS},
+        "zoo_steps": ZOO_STEPS,
     }
     started = provenance.start(seeds=seeds, config=config, watched=("nbkit", "benchmarks"))
     ours(CARTPOLE, 99, 2000, None)  # what is imported at first use is no one's training time

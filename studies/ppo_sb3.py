@@ -21,36 +21,11 @@ from stable_baselines3.common.env_util import make_vec_env
 
 from nbkit.authoring.study import compare_head, start_study
 from nbkit.trainers.ppo_settings import CARTPOLE, PENDULUM, Task
+from nbkit.trainers.zoo_settings import ZOO
 
 SEEDS = (31, 32, 33)
 BUDGET = 100_000
 TASKS: dict[str, Task] = {"CartPole-v1": CARTPOLE, "Pendulum-v1": PENDULUM}
-# rl-baselines3-zoo, hyperparams/ppo.yml
-ZOO: dict[str, dict[str, Any]] = {
-    "CartPole-v1": {
-        "n_envs": 8,
-        "n_steps": 32,
-        "batch_size": 256,
-        "gae_lambda": 0.8,
-        "gamma": 0.98,
-        "n_epochs": 20,
-        "ent_coef": 0.0,
-        "learning_rate": lambda left: 0.001 * left,
-        "clip_range": lambda left: 0.2 * left,
-    },
-    "Pendulum-v1": {
-        "n_envs": 4,
-        "n_steps": 1024,
-        "gae_lambda": 0.95,
-        "gamma": 0.9,
-        "n_epochs": 10,
-        "ent_coef": 0.0,
-        "learning_rate": 1e-3,
-        "clip_range": 0.2,
-        "use_sde": True,
-        "sde_sample_freq": 4,
-    },
-}
 WINDOW = 2_500  # steps; the curves are means of the episodes that ended within
 
 
@@ -112,7 +87,7 @@ def main(out: Path = Path("studies/results/ppo_sb3.json"), check: bool = False) 
     if check:
         compare_head(json.loads(out.read_text())["head"], head(), tol=1.0)
         return
-    zoo = {name: {k: str(v) for k, v in settings.items()} for name, settings in ZOO.items()}
+    zoo = {name: {k: str(v) for k, v in ZOO[name].items()} for name in TASKS}
     protocol = {"budget": BUDGET, "zoo": zoo, "nbkit": {k: asdict(v) for k, v in TASKS.items()}}
     study = start_study(out, seeds=SEEDS, config=protocol)
     timed(ours, "CartPole-v1", 99, 2_000)  # what is imported at first use is no training time

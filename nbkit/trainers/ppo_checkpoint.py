@@ -1,20 +1,12 @@
-"""Save and resume a run of PPO so that a resumed run equals an unbroken one to the bit (CPU).
+"""Save and resume a run of PPO so that a resumed run equals an unbroken one to the bit (CPU)."""
 
-The file holds tensors and plain data only and is loaded with ``weights_only=True``: opening a
-checkpoint runs no code. It is written under a new name and renamed, so a kill leaves the old one.
-"""
-
-import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
-
-import torch
+from typing import Literal
 
 from nbkit._inputs import check_choice
+from nbkit.trainers.checkpoint_file import read_checkpoint, write_checkpoint
 from nbkit.trainers.ppo import PPOTrainer
-
-_FORMAT = 1
 
 
 def save(
@@ -35,16 +27,10 @@ def save(
     """
     check_choice("environment", environment, ("exact", "restart"))
     state = {
-        "format": _FORMAT,
         "trainer": trainer.state_dict(),
         "environment": trainer.env.get_state() if environment == "exact" else None,
     }
-    new = path.with_name(path.name + ".new")
-    with new.open("wb") as file:
-        torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
+    write_checkpoint(path, state)
 
 
 def resume(path: Path, trainer: PPOTrainer) -> None:
@@ -58,13 +44,7 @@ def resume(path: Path, trainer: PPOTrainer) -> None:
         ValueError: another configuration, or a file of another format.
 
     """
-    state: dict[str, Any] = torch.load(path, weights_only=True)
-    if state.get("format") != _FORMAT:
-        raise ValueError(f"{path} is no checkpoint of format {_FORMAT}: {state.get('format')}")
-    stored, now = state["trainer"]["config"], asdict(trainer.config)
-    different = sorted(key for key in now if stored.get(key) != now[key])
-    if different:
-        raise ValueError(f"{path} was written with another configuration: {', '.join(different)}")
+    state = read_checkpoint(path, asdict(trainer.config))
     trainer.load_state_dict(state["trainer"])
     if state["environment"] is not None:
         trainer.env.set_state(state["environment"])

@@ -1,12 +1,5 @@
-"""One thread: these models are too small for more."""
+"""These models are too small for several threads."""
 
-import pytest
-import torch
+from tests.one_thread import one_thread
 
-
-@pytest.fixture(scope="session", autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+__all__ = ["one_thread"]
