@@ -1,0 +1,1 @@
+"""Cluster jobs: job files to launcher scripts, run folders that survive preemption, reports."""

@@ -1,0 +1,55 @@
+"""Which process of a job this is, and what the processes agree on.
+
+A launcher (torchrun, deepspeed, accelerate) says it in the environment; alone, a process is rank 0
+of 1. Nothing here starts a process group: the training script does, with the back-end it wants.
+"""
+
+import os
+
+import torch
+import torch.distributed as dist
+
+
+def rank() -> int:
+    """The number of this process among all of the job."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def world_size() -> int:
+    """How many processes the job has."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def check_group() -> None:
+    """Make sure that several processes can talk.
+
+    Raises:
+        RuntimeError: there are several, and no process group.
+
+    """
+    if world_size() > 1 and not (dist.is_available() and dist.is_initialized()):
+        raise RuntimeError(
+            f"WORLD_SIZE is {world_size()} but torch.distributed is not initialised; call "
+            "torch.distributed.init_process_group before Run.start"
+        )
+
+
+def any_rank(flag: bool) -> bool:
+    """Whether the flag is set on any rank; every rank gets the same answer at the same step."""
+    if world_size() == 1:
+        return flag
+    shared = torch.tensor(int(flag), device=_device())
+    dist.all_reduce(shared, op=dist.ReduceOp.MAX)
+    return bool(shared.item())
+
+
+def barrier() -> None:
+    """Wait until every rank has come here."""
+    any_rank(False)
+
+
+def _device() -> torch.device:
+    """Where a small tensor must lie for the group to reduce it."""
+    if "gloo" in dist.get_backend():
+        return torch.device("cpu")
+    return torch.device("cuda", torch.cuda.current_device())

@@ -1,0 +1,94 @@
+"""Curves for others to look at: TensorBoard's event files, and Weights & Biases if asked for.
+
+`metrics.jsonl` is what the book reads; these are copies. Which are written is a list in the
+environment, set by the launcher from `trackers` in job.yaml.
+"""
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+VARIABLE = "NBKIT_TRACKERS"
+KNOWN = ("tensorboard", "wandb")
+
+
+class Tracker(Protocol):
+    """What gets every row."""
+
+    def log(self, step: int, row: dict[str, float]) -> None:
+        """Write one row."""
+
+    def close(self) -> None:
+        """Write what is still in memory."""
+
+
+class TensorBoard:
+    """Event files under ``tensorboard/``; rows that a resumed run repeats replace the old ones."""
+
+    def __init__(self, folder: Path, step: int) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        purge = step + 1 if step else None
+        self._writer: Any = SummaryWriter(str(folder / "tensorboard"), purge_step=purge)
+
+    def log(self, step: int, row: dict[str, float]) -> None:
+        """Write one row."""
+        for name, value in row.items():
+            self._writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        """Write what is still in memory."""
+        self._writer.close()
+
+
+class WeightsAndBiases:
+    """One W&B run a run folder, continued when it resumes."""
+
+    def __init__(self, folder: Path, config: dict[str, Any], identity: str) -> None:
+        import wandb
+
+        self._run: Any = wandb.init(
+            dir=str(folder), id=identity, name=identity, resume="allow", config=config
+        )
+
+    def log(self, step: int, row: dict[str, float]) -> None:
+        """Write one row."""
+        self._run.log(row, step=step)
+
+    def close(self) -> None:
+        """Tell the server that the run has ended."""
+        self._run.finish()
+
+
+def open_trackers(folder: Path, config: dict[str, Any], step: int, identity: str) -> list[Tracker]:
+    """Open those that the environment names.
+
+    Args:
+        folder: of the run.
+        config: shown beside the curves.
+        step: that the run resumes from; 0 for a new one.
+        identity: a name for the run that stays the same when it resumes.
+
+    Raises:
+        ValueError: a name that is not known, or W&B where it is not installed.
+
+    """
+    names = [n for n in os.environ.get(VARIABLE, "tensorboard").split(",") if n]
+    unknown = sorted(set(names) - set(KNOWN))
+    if unknown:
+        raise ValueError(f"{VARIABLE}: {unknown[0]!r} is unknown; known are {', '.join(KNOWN)}")
+    opened: list[Tracker] = []
+    if "tensorboard" in names:
+        if find_spec("tensorboard") is None:
+            print("tensorboard is not installed here; the curves are in metrics.jsonl only")
+        else:
+            opened.append(TensorBoard(folder, step))
+    if "wandb" in names:
+        if find_spec("wandb") is None:
+            raise ValueError(
+                "trackers name wandb, which is not installed: run `pip install wandb`, or take it "
+                "out of `trackers` in job.yaml"
+            )
+        opened.append(WeightsAndBiases(folder, config, identity))
+    return opened
