@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from nbkit.data.encode import EncodedPair
 from nbkit.generate.weights import unwrap
 from nbkit.trainers.dpo_batch import (
-    Pair,
     PairScores,
     check_pairs,
     pair_batch,
@@ -28,7 +28,7 @@ from nbkit.trainers.dpo_config import KINDS, DPOConfig
 from nbkit.trainers.dpo_loss import dpo_loss, pair_metrics
 from nbkit.trainers.grpo_batch import PromptStream
 
-__all__ = ["KINDS", "DPOConfig", "DPOTrainer", "Pair", "train"]
+__all__ = ["KINDS", "DPOConfig", "DPOTrainer", "train"]
 
 Metrics = dict[str, float]
 
@@ -58,7 +58,7 @@ class DPOTrainer:
     def __init__(
         self,
         model: Any,
-        pairs: Sequence[Pair],
+        pairs: Sequence[EncodedPair],
         config: DPOConfig,
         *,
         reference: Any = None,
@@ -259,7 +259,7 @@ def _check_dropout(name: str, model: Any) -> None:
 
 def train(
     model: Any,
-    pairs: Sequence[Pair],
+    pairs: Sequence[EncodedPair],
     config: DPOConfig,
     *,
     reference: Any = None,

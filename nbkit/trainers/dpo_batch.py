@@ -6,26 +6,14 @@ not depend on its neighbours.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from nbkit.data.encode import EncodedPair
 from nbkit.logprobs import next_token_logprobs
 from nbkit.masks import position_ids
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A prompt and two answers to it as token ids; the chosen one was preferred.
-
-    Special tokens are part of the ids: a BOS stands in the prompt, an EOS ends an answer.
-    """
-
-    prompt_ids: Sequence[int]
-    chosen_ids: Sequence[int]
-    rejected_ids: Sequence[int]
 
 
 class PairBatch(NamedTuple):
@@ -64,7 +52,7 @@ class PairScores(NamedTuple):
         return PairScores(*(field[index] for field in self))
 
 
-def check_pairs(pairs: Sequence[Pair]) -> None:
+def check_pairs(pairs: Sequence[EncodedPair]) -> None:
     """Refuse pairs that have nothing to compare, by number.
 
     Raises:
@@ -82,7 +70,7 @@ def check_pairs(pairs: Sequence[Pair]) -> None:
 
 
 def pair_batch(
-    pairs: Sequence[Pair], pad_id: int, device: torch.device | str | None = None
+    pairs: Sequence[EncodedPair], pad_id: int, device: torch.device | str | None = None
 ) -> PairBatch:
     """Stack pairs as one batch.
 
@@ -137,7 +125,7 @@ def pair_scores(model: Any, batch: PairBatch) -> PairScores:
 
 @torch.no_grad()
 def score_pairs(
-    model: Any, pairs: Sequence[Pair], pad_id: int, *, batch_size: int = 64
+    model: Any, pairs: Sequence[EncodedPair], pad_id: int, *, batch_size: int = 64
 ) -> PairScores:
     """What a frozen model says of many pairs, on its device; in parts, without gradient."""
     device = next(model.parameters()).device

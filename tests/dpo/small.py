@@ -2,8 +2,9 @@
 
 import torch
 
+from nbkit.data.encode import EncodedPair
 from nbkit.policies_hf import tiny_model
-from nbkit.trainers.dpo import DPOConfig, DPOTrainer, Pair
+from nbkit.trainers.dpo import DPOConfig, DPOTrainer
 
 SIZE, PAD, BOS, EOS = 24, 0, 1, 2
 
@@ -30,7 +31,8 @@ def pairs(count=12, seed=1):
         return torch.randint(3, SIZE, (length,), generator=g).tolist()
 
     return [
-        Pair([BOS, *tokens(1, 4)], [*tokens(1, 6), EOS], [*tokens(1, 6), EOS]) for _ in range(count)
+        EncodedPair([BOS, *tokens(1, 4)], [*tokens(1, 6), EOS], [*tokens(1, 6), EOS])
+        for _ in range(count)
     ]
 
 

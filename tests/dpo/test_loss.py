@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from nbkit.trainers.dpo import KINDS, Pair
+from nbkit.data.encode import EncodedPair
+from nbkit.trainers.dpo import KINDS
 from nbkit.trainers.dpo_batch import PairScores, pair_batch, pair_scores, score_pairs
 from nbkit.trainers.dpo_loss import dpo_loss, implicit_rewards, pair_metrics
 from tests.dpo.small import BOS, EOS, PAD, config, model, pairs, trainer
@@ -89,7 +90,7 @@ def test_rewards_margins_and_accuracy():
 
 
 def test_a_batch_by_hand():
-    batch = pair_batch([Pair([BOS, 5], [6, EOS], [7, 8, EOS])], PAD)
+    batch = pair_batch([EncodedPair([BOS, 5], [6, EOS], [7, 8, EOS])], PAD)
     assert batch.ids.tolist() == [[BOS, 5, 6, EOS, PAD], [BOS, 5, 7, 8, EOS]]
     assert batch.attention.int().tolist() == [[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]
     assert batch.mask.int().tolist() == [[0, 0, 1, 1, 0], [0, 0, 1, 1, 1]]
@@ -114,7 +115,7 @@ def test_scores_against_one_answer_at_a_time():
 def test_the_prompt_takes_no_part_in_the_score():
     """Equal prompts cancel in a margin only where both answers are as likely: mask them."""
     net = model()
-    pair = Pair([BOS, 5, 9], [6, EOS], [7, EOS])
+    pair = EncodedPair([BOS, 5, 9], [6, EOS], [7, EOS])
     got = pair_scores(net, pair_batch([pair], PAD))
     ids = torch.tensor([[*pair.prompt_ids, *pair.chosen_ids]])
     logp = net(input_ids=ids).logits[0].log_softmax(-1)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from nbkit.trainers.dpo import Pair
+from nbkit.data.encode import EncodedPair
 from nbkit.trainers.dpo_checkpoint import resume, save
 from nbkit.trainers.dpo_evaluation import judge
 from tests.dpo.small import BOS, EOS, PAD, config, model, pairs, trainer, weights
@@ -87,9 +87,9 @@ def test_schedules(schedule, expected):
 
 def test_what_is_refused():
     with pytest.raises(ValueError, match=r"pairs\[0\]: both answers are the same"):
-        trainer(pairs=[Pair([BOS], [4, EOS], [4, EOS])])
+        trainer(pairs=[EncodedPair([BOS], [4, EOS], [4, EOS])])
     with pytest.raises(ValueError, match=r"pairs\[1\]: its rejected has no token"):
-        trainer(pairs=[*pairs(1), Pair([BOS], [4, EOS], [])])
+        trainer(pairs=[*pairs(1), EncodedPair([BOS], [4, EOS], [])])
     with pytest.raises(ValueError, match="empty list"):
         trainer(pairs=[])
     net = model()
@@ -133,7 +133,7 @@ def test_it_learns_a_preference_and_the_samples_show_it():
     while len(data) < 128:
         a, b = sorted((answer(), answer()), key=lambda x: -x.count(5))
         if a.count(5) > b.count(5):
-            data.append(Pair([BOS, 20], a, b))
+            data.append(EncodedPair([BOS, 20], a, b))
     net, reference = model(width=32, heads=4), model(width=32, heads=4)
     run = trainer(
         config(steps=40, batch_size=32, learning_rate=5e-3), model=net, reference=reference,
