@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from nbkit._inputs import check_choice, check_number
@@ -125,5 +126,5 @@ def encode_preferences(
         return EncodedPair(kept, chosen, rejected, preference.margin, preference.row)
 
     for preference in preferences:
-        collector.add(preference.row, lambda preference=preference: encode(preference))
+        collector.add(preference.row, partial(encode, preference))
     return EncodedPairs(collector.kept, collector.report(), cuts["prompts"], cuts["answers"])

@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -152,8 +153,14 @@ def load_rows(path: Path | str, parse: Callable[[dict[str, Any], int], Preferenc
     """
     collector = Collector()
     for number, line in numbered_lines(Path(path)):
-        collector.add(number, lambda line=line, number=number: parse(json_object(line), number))
+        collector.add(number, partial(_parsed, parse, line, number))
     return Loaded(collector.kept, collector.report())
+
+
+def _parsed(
+    parse: Callable[[dict[str, Any], int], Preference], line: str, number: int
+) -> Preference:
+    return parse(json_object(line), number)
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:

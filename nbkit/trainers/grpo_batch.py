@@ -163,7 +163,7 @@ def _round(
     cut, rows = made.truncated.tolist(), made.lists()
     sampled = time.perf_counter()
     completions = [
-        Completion(vocabulary.decode(row), len(row), end)
+        Completion(vocabulary.decode(row), len(row), end, tuple(row))
         for row, end in zip(rows, cut, strict=True)
     ]
     each = [problem for problem in asked for _ in range(config.group_size)]

@@ -20,12 +20,14 @@ class Completion:
         text: up to the EOS.
         length: tokens, EOS included.
         truncated: the limit ended it, not an EOS.
+        ids: its tokens, EOS included; empty where a caller made it from text.
 
     """
 
     text: str
     length: int
     truncated: bool
+    ids: tuple[int, ...] = ()
 
 
 Reward = float | Composed | None

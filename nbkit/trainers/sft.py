@@ -1,7 +1,7 @@
 """Stage 1: learn to answer from demonstrations, by maximum likelihood of the answers alone."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,7 +157,7 @@ def train(
         model.parameters(), lr=config.learning_rate, betas=(0.9, 0.95),
         weight_decay=config.weight_decay,
     )  # fmt: skip
-    order = _endless(len(examples), generator)
+    order = endless(len(examples), generator)
     history: list[Metrics] = []
     for step in tqdm(range(config.steps), desc="SFT", disable=not progress, mininterval=5):
         rate = schedule(step, config.steps, config.learning_rate, config.warmup)
@@ -227,7 +227,8 @@ def parts_of(examples: Sequence[Example], micro_tokens: int | None) -> list[list
     return token_budget_batches(lengths, micro_tokens)
 
 
-def _endless(count: int, generator: torch.Generator) -> Any:
+def endless(count: int, generator: torch.Generator) -> Iterator[int]:
+    """Numbers below ``count`` without end; each epoch is a new permutation."""
     if count < 1:
         raise ValueError("examples: an empty list has nothing to learn from")
     while True:

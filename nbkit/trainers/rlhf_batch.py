@@ -1,0 +1,253 @@
+"""From prompts to a batch of PPO: sampling, scoring, KL in the reward, advantages."""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nbkit.advantages import token_gae, whiten
+from nbkit.generate import Generation, generate
+from nbkit.kl import kl_estimate
+from nbkit.masks import masked_mean, place_sequence_reward
+from nbkit.packing import token_budget_batches
+from nbkit.policies_value import ScalarModel
+from nbkit.trainers.grpo_batch import PromptStream
+from nbkit.trainers.grpo_scoring import Completion, RewardFunction, score
+from nbkit.trainers.rlhf_config import RLHFConfig
+from nbkit.trainers.rlhf_models import align, causal, policy_outputs, value_outputs
+
+Metrics = dict[str, float]
+
+
+@dataclass(frozen=True)
+class RLHFBatch:
+    """R completions; T is the longest of them, P the longest prompt.
+
+    Attributes:
+        ids: (R, P+T) prompts, padded on the left, and completions, padded on the right.
+        attention: (R, P+T) bool, True on real tokens.
+        mask: (R, T) bool, True on sampled tokens.
+        logprobs: (R, T) under the policy that sampled them, as the trainer computes them.
+        ref_logprobs: (R, T) under the reference.
+        values: (R, T) predicted at sampling time, of the state before each token.
+        scores: (R,) of the reward function, before penalties.
+        truncated: (R,) bool, the limit ended the completion.
+        rewards: (R, T) what each token was paid.
+        advantages: (R, T).
+        returns: (R, T) targets of the values.
+
+    """
+
+    ids: Tensor
+    attention: Tensor
+    mask: Tensor
+    logprobs: Tensor
+    ref_logprobs: Tensor
+    values: Tensor
+    scores: Tensor
+    truncated: Tensor
+    rewards: Tensor
+    advantages: Tensor
+    returns: Tensor
+
+    def __len__(self) -> int:
+        return self.ids.shape[0]
+
+    def rows(self, index: Tensor) -> "RLHFBatch":
+        """The rows of `index`."""
+        return replace(self, **{f.name: getattr(self, f.name)[index] for f in fields(self)})
+
+
+def micro_batches(attention: Tensor, micro_tokens: int | None) -> list[Tensor]:
+    """Rows of each forward pass; each row exactly once."""
+    if micro_tokens is None:
+        return [torch.arange(len(attention), device=attention.device)]
+    parts = token_budget_batches(attention.sum(1).tolist(), micro_tokens)
+    return [torch.tensor(part, device=attention.device) for part in parts]
+
+
+@torch.no_grad()
+def scored_tokens(
+    policy: Any,
+    value: ScalarModel | None,
+    ids: Tensor,
+    attention: Tensor,
+    mask: Tensor,
+    config: RLHFConfig,
+) -> tuple[Tensor, Tensor]:
+    """Log-probabilities and values (R, T) of sampled tokens, in micro-batches.
+
+    Args:
+        policy: a language model, or a ``SharedActorCritic``.
+        value: a value model; None: the policy's own values, or zeros where it has none.
+        ids: (R, P+T).
+        attention: (R, P+T).
+        mask: (R, T).
+        config: temperature, micro_tokens.
+
+    """
+    logprobs = torch.zeros(mask.shape, device=ids.device)
+    values = torch.zeros(mask.shape, device=ids.device)
+    for rows in micro_batches(attention, config.micro_tokens):
+        part = align(ids[rows], attention[rows], mask[rows])
+        logp, own, _ = policy_outputs(policy, part, config.temperature)
+        logprobs[rows] = part.full(logp).to(logprobs.dtype)
+        found = own if value is None else value_outputs(value, part)
+        if found is not None:
+            values[rows] = part.full(found).to(values.dtype)
+    return logprobs, values
+
+
+def token_rewards(
+    scores: Tensor,
+    truncated: Tensor,
+    kl: Tensor,
+    mask: Tensor,
+    *,
+    kl_coefficient: float,
+    missing_eos_penalty: float = 0.0,
+    whitened: bool = False,
+) -> Tensor:
+    """What each token is paid: its share of the divergence, and the last one the score too.
+
+    Args:
+        scores: (R,) of the reward model or verifier.
+        truncated: (R,) bool.
+        kl: (R, T) estimates of the divergence, one a token.
+        mask: (R, T) bool.
+        kl_coefficient: beta.
+        missing_eos_penalty: taken off the score of a truncated completion.
+        whitened: divide by the standard deviation over all tokens; the mean stays.
+
+    Returns:
+        (R, T), 0 outside the mask.
+
+    Source: Ziegler et al., arXiv:1909.08593, eq. 2; Stiennon et al., arXiv:2009.01325, section 3.4.
+
+    """
+    paid = scores - missing_eos_penalty * truncated.to(scores.dtype)
+    rewards = place_sequence_reward(paid, mask) - kl_coefficient * torch.where(mask, kl, 0.0)
+    return whiten(rewards, mask, center=False) if whitened else rewards
+
+
+def sample_batch(
+    policy: Any,
+    value: ScalarModel | None,
+    reference: Any,
+    vocabulary: Any,
+    problems: Sequence[Any],
+    stream: PromptStream,
+    reward_fn: RewardFunction,
+    config: RLHFConfig,
+    *,
+    kl_coefficient: float,
+    monitors: Mapping[str, RewardFunction],
+) -> tuple[RLHFBatch, Metrics, list[Completion]]:
+    """Ask, answer, score; return a batch with advantages.
+
+    A completion that the reward function cannot score (None) stays in the batch with an empty mask:
+    it teaches nothing, and is counted in "unscored".
+
+    Returns:
+        the batch; its metrics ("kl" is the mean over completions of their summed k1, an unbiased
+        estimate of KL(policy || reference) in nats; "entropy" minus the mean log-probability of the
+        sampled tokens); the completions.
+
+    """
+    start = time.perf_counter()
+    asked = [problems[i] for i in stream.take(config.prompts)]
+    made = generate(
+        causal(policy),
+        [vocabulary.encode(problem.prompt) for problem in asked],
+        max_new_tokens=config.max_new_tokens,
+        temperature=config.temperature,
+        eos_ids=vocabulary.eos_id,
+        pad_id=vocabulary.pad_id,
+        seeds=stream.generator,
+        group_size=config.samples,
+    )
+    sampled = time.perf_counter()
+    completions = as_completions(made, vocabulary)
+    each = [problem for problem in asked for _ in range(config.samples)]
+    numbers, composed = score(reward_fn, each, completions)
+    scores = torch.tensor(numbers, dtype=torch.float32, device=made.tokens.device)
+    scored = time.perf_counter()
+    mask = made.mask & ~scores.isnan()[:, None]
+    attention, ids = made.attention, made.ids
+    logprobs, values = scored_tokens(policy, value, ids, attention, mask, config)
+    ref_logprobs, _ = scored_tokens(reference, None, ids, attention, mask, config)
+    kl = kl_estimate(logprobs, ref_logprobs, config.kl_kind, mask=mask)
+    rewards = token_rewards(
+        scores.nan_to_num(0.0),
+        made.truncated,
+        kl,
+        mask,
+        kl_coefficient=kl_coefficient,
+        missing_eos_penalty=config.missing_eos_penalty,
+        whitened=config.whiten_rewards,
+    )
+    advantages, returns = token_gae(rewards, values, mask, gamma=config.gamma, lam=config.lam)
+    batch = RLHFBatch(
+        ids, attention, mask, logprobs, ref_logprobs, values, scores, made.truncated, rewards,
+        whiten(advantages, mask) if config.whiten_advantages else advantages, returns,
+    )  # fmt: skip
+    metrics = {
+        "reward": _mean(numbers),
+        **_parts(composed),
+        **{name: _mean(score(judge, each, completions)[0]) for name, judge in monitors.items()},
+        **batch_metrics(batch, made, kl_coefficient),
+        "unscored": float(sum(map(math.isnan, numbers))),
+        "seconds/generate": sampled - start,
+        "seconds/reward": scored - sampled,
+        "seconds/prepare": time.perf_counter() - scored,
+    }
+    return batch, metrics, completions
+
+
+def as_completions(made: Generation, vocabulary: Any) -> list[Completion]:
+    """What reward functions see of a generation."""
+    return [
+        Completion(vocabulary.decode(row), len(row), cut, tuple(row))
+        for row, cut in zip(made.lists(), made.truncated.tolist(), strict=True)
+    ]
+
+
+def batch_metrics(batch: RLHFBatch, made: Generation, kl_coefficient: float) -> Metrics:
+    """Divergence, entropy, lengths and values of a batch."""
+    counted = batch.mask.any(1)
+    tokens = batch.mask.sum().clamp(min=1)
+    k1 = torch.where(batch.mask, batch.logprobs - batch.ref_logprobs, 0.0).double()
+    kl = (k1.sum() / counted.sum().clamp(min=1)).item()
+    k3 = masked_mean(
+        kl_estimate(batch.logprobs, batch.ref_logprobs, "k3", mask=batch.mask), batch.mask
+    )
+    sampler = torch.where(batch.mask, batch.logprobs - made.logprobs, 0.0).abs().max()
+    return {
+        "kl": kl,
+        "kl_token": k3.item(),
+        "kl_coefficient": kl_coefficient,
+        "kl_penalty": kl_coefficient * kl,
+        "entropy": (-batch.logprobs.double().sum() / tokens).item(),
+        "length": made.lengths.double().mean().item(),
+        "truncated": made.truncated.double().mean().item(),
+        "tokens": float(made.mask.sum()),
+        "value": masked_mean(batch.values, batch.mask).item(),
+        "sampler_error": sampler.item(),
+    }
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    there = [number for number in numbers if not math.isnan(number)]
+    return math.fsum(there) / len(there) if there else math.nan
+
+
+def _parts(composed: Sequence[Any]) -> Metrics:
+    names = dict.fromkeys(name for one in composed if one is not None for name in one.parts)
+    return {
+        f"reward/{name}": _mean([one.parts[name] for one in composed if one and name in one.parts])
+        for name in names
+    }
