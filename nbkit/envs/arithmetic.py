@@ -1,16 +1,21 @@
-"""Sums of two to six numbers, worked out digit by digit, with an answer that a program can check.
+"""Sums of two to six numbers, worked out step by step, with an answer that a program can check.
 
 A problem is ``12+34+56=``, and a completion in the wanted form is::
 
-    <think>02,06,12;02,05,10</think><answer>102</answer>
+    <think>0+2=02+4=06+6=12;1+1=02+3=05+5=10</think><answer>102</answer>
 
-The first list adds up the units (2, 2+4, 2+4+6), two digits each; the second the tens, and begins
-with the carry (1+1, 1+1+3, ...). The answer is the last tens, then the last digit of the units. So
-thoughts are long where there is much to add.
+The first chain adds up the units, two digits a sum. After the semicolon stands the carry, and from
+there the second chain adds up the tens. The answer is the last tens, then the last digit of the
+units. So thoughts are long where there is much to add.
 
 Everything is made here from a seed. The corpus that teaches the form has a **planted** fault: a
-given share of its texts forgets the carry. A model that learns it well is right about as often as
+given share of its texts forgets the carry, that is, writes a 0 in its place and goes on faithfully
+(``;0+1=01+3=04+5=09``, answer 92). A model that learns the corpus well is right about as often as
 the corpus, and the rest is left to reinforcement learning.
+
+A share of the texts may take a **second look**: ``=`` and the tens once more, with the right
+carry, before they answer. Completions of one problem then differ in length, and to look twice is a
+second way to a higher reward.
 """
 
 import random
@@ -23,12 +28,14 @@ from nbkit._inputs import check_number
 from nbkit.rewards.formats import TAGS, format_reward, thoughts_and_answer
 
 LOWEST, HIGHEST = 10, 99
-_TOKENS = ("<pad>", "<eos>", *TAGS, *"0123456789", "+", "=", ",", ";")
-_PIECE = re.compile("|".join(re.escape(token) for token in _TOKENS))
+# A step "+4=" is one token: the digit is fetched in one place, the sum is made in the next.
+_STEPS = tuple(f"+{digit}=" for digit in range(10))
+_TOKENS = ("<pad>", "<eos>", *TAGS, *"0123456789", "+", "=", ";", *_STEPS)
+PIECE = re.compile("|".join(re.escape(t) for t in sorted(_TOKENS, key=len, reverse=True)))
 
 
 class ArithmeticVocabulary:
-    """Twenty tokens: PAD 0, EOS 1 (which is BOS too), the four tags, ten digits, ``+ = , ;``."""
+    """29 tokens: PAD 0, EOS 1 (BOS too), the tags, ten digits, ``+ = ;``, ten steps ``+4=``."""
 
     pad_id, eos_id, bos_id = 0, 1, 1
     tokens = _TOKENS
@@ -41,7 +48,7 @@ class ArithmeticVocabulary:
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text; ValueError where it holds anything else than the tokens."""
-        pieces = _PIECE.findall(text)
+        pieces = PIECE.findall(text)
         if "".join(pieces) != text:
             raise ValueError(f"text: {text!r} holds characters outside the vocabulary")
         return [self._ids[piece] for piece in pieces]
@@ -74,27 +81,38 @@ class Sum:
         return sum(self.terms)
 
 
-def solution(problem: Sum, *, forget_carry: bool = False) -> str:
-    """Return the completion that a careful (or a forgetful) pupil writes."""
-    units = _running([term % 10 for term in problem.terms], 0)
-    carry = 0 if forget_carry else units[-1] // 10
-    tens = _running([term // 10 for term in problem.terms], carry)
-    columns = ";".join(",".join(f"{value:02d}" for value in column) for column in (units, tens))
-    result = 10 * tens[-1] + units[-1] % 10
-    return f"<think>{columns}</think><answer>{result}</answer>"
+def solution(problem: Sum, *, forget_carry: bool = False, second_look: bool = False) -> str:
+    """Return the completion that a careful (or a forgetful) pupil writes.
+
+    Args:
+        problem: what is asked.
+        forget_carry: 0 in the place of the carry, the first time that the tens are added.
+        second_look: the tens are added a second time, with the right carry.
+
+    """
+    tens = [term // 10 for term in problem.terms]
+    units, last = _chain(0, [term % 10 for term in problem.terms])
+    chain, result = _chain(0 if forget_carry else last // 10, tens)
+    thoughts = f"{units};{chain}"
+    if second_look:
+        chain, result = _chain(last // 10, tens)
+        thoughts += f"={chain}"
+    return f"<think>{thoughts}</think><answer>{10 * result + last % 10}</answer>"
 
 
-def _running(digits: Sequence[int], start: int) -> list[int]:
-    sums = []
+def _chain(start: int, digits: Sequence[int]) -> tuple[str, int]:
+    """A chain of additions from one digit on, and the last sum."""
+    text, total = str(start), start
     for digit in digits:
-        start += digit
-        sums.append(start)
-    return sums
+        total += digit
+        text += f"+{digit}={total:02d}"
+    return text, total
 
 
-def longest_completion(terms: int) -> int:
+def longest_completion(terms: int, *, second_look: bool = False) -> int:
     """Tokens of the longest right completion of a sum of so many terms, EOS included."""
-    return 6 * terms - 1 + len(TAGS) + 3 + 1
+    chains = 3 if second_look else 2
+    return chains * (3 * terms + 1) + (chains - 1) + len(TAGS) + 3 + 1
 
 
 def draw_sums(
@@ -146,7 +164,12 @@ def is_held_out(problem: Sum) -> bool:
 
 
 def corpus(
-    count: int, *, seed: int, forget: float = 0.7, terms: tuple[int, int] = (2, 6)
+    count: int,
+    *,
+    seed: int,
+    forget: float = 0.75,
+    second_look: float = 0.0,
+    terms: tuple[int, int] = (2, 6),
 ) -> list[tuple[Sum, str]]:
     """Problems of the training side with completions, of which a share forgets the carry.
 
@@ -154,13 +177,18 @@ def corpus(
         count: how many.
         seed: of problems and faults.
         forget: the planted share, 0 to 1. Where the carry is 0 it does no harm.
+        second_look: the share that adds the tens twice, drawn independently.
         terms: fewest and most terms.
 
     """
     check_number("forget", forget, 0.0, 1.0)
+    check_number("second_look", second_look, 0.0, 1.0)
     source = random.Random(f"faults {seed}")
-    problems = draw_sums(count, seed=seed, terms=terms, distinct=False)
-    return [(p, solution(p, forget_carry=source.random() < forget)) for p in problems]
+    examples = []
+    for problem in draw_sums(count, seed=seed, terms=terms, distinct=False):
+        fault, again = source.random() < forget, source.random() < second_look
+        examples.append((problem, solution(problem, forget_carry=fault, second_look=again)))
+    return examples
 
 
 def correct(problem: Sum, completion: str) -> float:

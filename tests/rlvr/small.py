@@ -25,8 +25,8 @@ def generator(seed=0):
 
 
 def by_length(problems, completions):
-    """A reward that differs within most groups of an untrained model."""
-    return [float(completion.length) for completion in completions]
+    """Characters of the text: a reward that differs within most groups of an untrained model."""
+    return [float(len(completion.text)) for completion in completions]
 
 
 def hand_made(rows=8, width=8, prompt=5, seed=1, group_size=4):

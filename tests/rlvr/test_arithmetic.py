@@ -24,29 +24,35 @@ pytestmark = pytest.mark.chapter(23)
 def test_the_worked_example():
     problem = Sum((12, 34, 56))
     assert problem.prompt == "12+34+56=" and problem.answer == 102
-    assert solution(problem) == "<think>02,06,12;02,05,10</think><answer>102</answer>"
-    forgetful = "<think>02,06,12;01,04,09</think><answer>92</answer>"
+    units, tens, slip = "0+2=02+4=06+6=12", "1+1=02+3=05+5=10", "0+1=01+3=04+5=09"
+    assert solution(problem) == f"<think>{units};{tens}</think><answer>102</answer>"
+    forgetful = f"<think>{units};{slip}</think><answer>92</answer>"
     assert solution(problem, forget_carry=True) == forgetful
+    mended = f"<think>{units};{slip}={tens}</think><answer>102</answer>"
+    assert solution(problem, forget_carry=True, second_look=True) == mended
 
 
 def test_solutions_are_right_and_fit_the_limit():
     vocabulary = ArithmeticVocabulary()
     for problem in draw_sums(500, seed=1) + [Sum((99,) * n) for n in range(2, 7)]:
-        text = solution(problem)
-        assert correct(problem, text) == 1.0 and well_formed(problem, text) == 1.0
-        assert extract_answer(text, style="tags") == str(problem.answer)
-        ids = vocabulary.encode(text)
-        assert vocabulary.decode([*ids, vocabulary.eos_id, 7]) == text
-        assert len(ids) + 1 <= longest_completion(len(problem.terms))
-    assert len(vocabulary.encode(solution(Sum((99,) * 6)))) + 1 == longest_completion(6)
+        for again in (False, True):
+            text = solution(problem, forget_carry=again, second_look=again)
+            assert correct(problem, text) == 1.0 and well_formed(problem, text) == 1.0
+            assert extract_answer(text, style="tags") == str(problem.answer)
+            ids = vocabulary.encode(text)
+            assert vocabulary.decode([*ids, vocabulary.eos_id, 7]) == text
+            assert len(ids) + 1 <= longest_completion(len(problem.terms), second_look=again)
+    for again in (False, True):
+        text = solution(Sum((99,) * 6), second_look=again)
+        assert len(vocabulary.encode(text)) + 1 == longest_completion(6, second_look=again)
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "<think>02,06,12;02,05,10</think><answer>103</answer>",
-        "<think>02,06,12;02,05,10</think><answer>0102</answer>",
-        "<think>02,06,12;02,05,10</think><answer>102</answer><answer>102</answer>",
+        "<think>0+2=02+4=06+6=12;1+1=02+3=05+5=10</think><answer>103</answer>",
+        "<think>0+2=02+4=06+6=12;1+1=02+3=05+5=10</think><answer>0102</answer>",
+        "<think>0+2=02+4=06+6=12;1+1=02+3=05+5=10</think><answer>102</answer><answer>102</answer>",
         "<answer>102</answer>",
         "<think></think><answer>102</answer>",
         "<think>102</think><answer>102",
@@ -61,7 +67,8 @@ def test_what_the_verifier_refuses(text):
 def test_tags_are_single_tokens_and_strangers_are_refused():
     vocabulary = ArithmeticVocabulary()
     assert len(vocabulary.encode("<think></think><answer></answer>")) == 4
-    assert len(vocabulary) == 20
+    assert len(vocabulary.encode("0+2=02+4=06;")) == 8  # a step is one token
+    assert len(vocabulary) == 29
     with pytest.raises(ValueError, match="outside the vocabulary"):
         vocabulary.encode("1 + 2")
 
@@ -95,8 +102,13 @@ def test_the_planted_share_of_the_corpus():
     assert sum(wrong) / sum(carries) == pytest.approx(0.7, abs=0.03)
     assert all(well_formed(problem, text) for problem, text in examples)
     assert all(correct(*example) for example in corpus(100, seed=0, forget=0.0))
-    with pytest.raises(ValueError, match="forget"):
-        corpus(3, seed=0, forget=1.5)
+    twice = [
+        text.count("=") > 2 * len(p.terms) for p, text in corpus(2000, seed=0, second_look=0.3)
+    ]
+    assert sum(twice) / 2000 == pytest.approx(0.3, abs=0.04)
+    for name in ("forget", "second_look"):
+        with pytest.raises(ValueError, match=name):
+            corpus(3, seed=0, **{name: 1.5})
 
 
 @pytest.mark.parametrize("family", ["qwen2", "llama"])

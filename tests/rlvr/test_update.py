@@ -172,7 +172,7 @@ def test_kl_metric_and_the_pull_of_the_reference():
     for name, place, kind in (("grpo", "loss", "k2"), ("reinforce++", "reward", "k1")):
         settings = config(
             name, kl_coefficient=1.0, kl_place=place, kl_kind=kind, updates=25, prompts=16,
-            learning_rate=5e-3,
+            learning_rate=1e-2,
         )  # fmt: skip
         history = train(
             model(0), VOCABULARY, PROBLEMS, lambda p, c: [0.0] * len(c), settings,
