@@ -35,6 +35,8 @@ GROUPS: dict[str, tuple[tuple[str, ...], str]] = {
         ("nbkit.exercises.commands", "nbkit.authoring.split_commands"),
         "Cut exercises from solutions; prove their checks.",
     ),
+    "job": (("nbkit.cluster.commands",), "Make, start and report cluster jobs."),
+    "runs": (("nbkit.cluster.runs_commands",), "Compare runs of cluster jobs."),
 }
 
 

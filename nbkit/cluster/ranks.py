@@ -50,6 +50,6 @@ def barrier() -> None:
 
 def _device() -> torch.device:
     """Where a small tensor must lie for the group to reduce it."""
-    if "gloo" in dist.get_backend():
+    if "cpu:" in str(dist.get_backend_config()):
         return torch.device("cpu")
     return torch.device("cuda", torch.cuda.current_device())

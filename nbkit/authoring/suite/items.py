@@ -24,6 +24,7 @@ KINDS = ("checks", "unit", "studies", "notebooks", "exercises")
 GENERATORS: tuple[tuple[str, ...], ...] = (
     ("exercises", "split", "--check"),
     ("tangle", "--check"),
+    ("job", "render", "--check"),
     ("stamp", "--check"),
     ("lint-prose",),
 )

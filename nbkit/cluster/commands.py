@@ -1,0 +1,197 @@
+"""The commands for cluster jobs: `nbkit job render`, `submit`, `status`, `report`, `prefetch`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nbkit.authoring.errors import UserError
+from nbkit.authoring.repository import find_root
+
+app = typer.Typer(no_args_is_help=True)
+
+JobName = Annotated[str, typer.Argument(help="The job: a folder of cluster_scripts, or a path.")]
+Variant = Annotated[str, typer.Option(help="One of `variants` in job.yaml.")]
+FOLDER = "cluster_scripts"
+
+
+@app.command()
+def render(
+    job: Annotated[str | None, typer.Argument(help="The job. Default: all.")] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; name what is not current, and fail.")
+    ] = False,
+) -> None:
+    """Write the launcher scripts and configurations of a job from its job.yaml."""
+    from nbkit.cluster import render as tool
+    from nbkit.cluster.job_file import JobError
+
+    root = find_root()
+    folders = [job_folder(root, job)] if job else job_folders(root)
+    problems: list[str] = []
+    count = 0
+    for folder in folders:
+        try:
+            files = tool.render_all(folder, root)
+            count += len(files)
+            if check:
+                problems += tool.check(folder, files)
+                continue
+            for file in files:
+                if tool.write(file):
+                    say(f"{file.path.relative_to(folder.parent)}: written")
+        except JobError as error:
+            problems.append(str(error))
+    if problems:
+        raise UserError(shorten("\n".join(problems), root))
+    says = "are what their job files give" if check else "are up to date"
+    say(f"{count} files of {len(folders)} jobs {says}")
+
+
+@app.command()
+def submit(
+    job: JobName,
+    variant: Variant = "",
+    label: Annotated[str, typer.Option(help="Names the run folder, runs/JOB/LABEL.")] = "",
+    run: Annotated[Path | None, typer.Option(help="The run folder, instead.")] = None,
+    local: Annotated[
+        str, typer.Option(help="Run here instead of on Slurm: torchrun or deepspeed.")
+    ] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Do it. Otherwise only show it.")] = False,
+) -> None:
+    """Check a job and show the exact command that starts it; with --yes, start it."""
+    from nbkit.cluster.job_file import JobError, load_job
+    from nbkit.cluster.render import JOB_FILE, budget_comment
+    from nbkit.cluster.submit import check_submission, local_command, slurm_command
+    from nbkit.cluster.submit import submit as start
+
+    root = find_root()
+    folder = job_folder(root, job)
+    target = (run or root / "runs" / folder.name / (label or variant or "default")).resolve()
+    try:
+        loaded = load_job(folder / JOB_FILE, variant=variant)
+        check_submission(folder, root, loaded, variant, target)
+        if local:
+            command = local_command(folder, target, variant, launcher=known_launcher(local))
+        else:
+            command = slurm_command(folder, root, target, variant)
+        limits = f"{loaded.limits.requeues} requeues{budget_comment(loaded)}"
+        say(f"# {folder.name}: {loaded.nodes} x {loaded.gpus} GPUs, {loaded.time}; {limits}")
+        say(str(command))
+        if not yes:
+            say("# Nothing was started: this was a dry run. Add --yes to start it.")
+            return
+        say(start(command, root))
+    except JobError as error:
+        raise UserError(shorten(str(error), root)) from error
+    say(f"# See how it goes: nbkit job status {target}")
+
+
+@app.command()
+def status(
+    runs: Annotated[
+        list[Path] | None, typer.Argument(help="Run folders. Default: all below runs.")
+    ] = None,
+) -> None:
+    """Say of each run how far it is, what it has cost, and what Slurm says of it."""
+    from nbkit.cluster.run_folder import find_runs, open_run
+    from nbkit.cluster.status import slurm_states, status_rows
+    from nbkit.cluster.table import text_table
+
+    root = find_root()
+    try:
+        folders = [open_run(path) for path in runs] if runs else find_runs(root / "runs")
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    if not folders:
+        raise UserError("there is no run folder below runs; `nbkit job submit JOB` makes one")
+    say(text_table(status_rows(folders, slurm_states(), root)))
+
+
+@app.command()
+def report(
+    run: Annotated[Path, typer.Argument(help="The run folder.")],
+    label: Annotated[str, typer.Option(help="cluster_scripts/JOB/results/LABEL.")] = "",
+    job: Annotated[str, typer.Option(help="The job, if no launcher wrote the folder.")] = "",
+) -> None:
+    """Make plots and the small stamped result.json that the book keeps of a run."""
+    from nbkit.cluster.report import report as write
+    from nbkit.cluster.run_folder import open_run
+
+    root = find_root()
+    try:
+        folder = open_run(run)
+        name = job or folder.facts.get("job", "")
+        if not name:
+            raise UserError(f"{run} does not say which job it is of; give --job NAME")
+        label = label or folder.facts.get("variant", "") or run.resolve().name
+        for path in write(folder, job_folder(root, name) / "results" / label):
+            say(shorten(str(path), root))
+    except ValueError as error:
+        raise UserError(str(error)) from error
+
+
+@app.command()
+def prefetch(
+    job: JobName,
+    variant: Variant = "",
+    cache: Annotated[
+        Path | None, typer.Option(help="The cache's folder. Default: Hugging Face's own.")
+    ] = None,
+) -> None:
+    """Download a job's model and data, for compute nodes without a network."""
+    from nbkit.cluster.job_file import load_job
+    from nbkit.cluster.prefetch import prefetch as fetch
+    from nbkit.cluster.render import JOB_FILE
+
+    folder = job_folder(find_root(), job)
+    try:
+        fetched = fetch(load_job(folder / JOB_FILE, variant=variant), cache=cache)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    for item in fetched:
+        size = item.size_bytes / 1e6
+        say(f"{item.kind} {item.name} at {item.commit}: {size:.1f} MB in {item.folder}")
+    if not fetched:
+        say(f"{folder.name}: model and data are paths here, or none; nothing to fetch")
+
+
+def job_folders(root: Path) -> list[Path]:
+    """All folders with a job.yaml."""
+    return sorted(path.parent for path in (root / FOLDER).glob("*/job.yaml"))
+
+
+def job_folder(root: Path, job: str) -> Path:
+    """The folder of a job, by its name or path.
+
+    Raises:
+        UserError: there is none.
+
+    """
+    for path in (root / FOLDER / job, Path(job).resolve()):
+        if (path / "job.yaml").is_file():
+            return path
+    known = ", ".join(path.name for path in job_folders(root)) or "none"
+    raise UserError(f"there is no job {job!r} with a job.yaml; the jobs are: {known}")
+
+
+def known_launcher(name: str) -> str:
+    """Check the name of a launcher.
+
+    Raises:
+        UserError: it is neither torchrun nor deepspeed.
+
+    """
+    if name not in ("torchrun", "deepspeed"):
+        raise UserError(f"--local {name}: the launchers are torchrun and deepspeed")
+    return name
+
+
+def shorten(text: str, root: Path) -> str:
+    """Name files from the root."""
+    return text.replace(f"{root}/", "")
+
+
+def say(line: str) -> None:
+    """Print one line at once."""
+    typer.echo(line)

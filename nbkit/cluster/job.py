@@ -1,0 +1,257 @@
+"""What a job.yaml may say: every field with its allowed values, checked before anything is queued.
+
+Text that ends up in a shell script is quoted there; here it is only kept free of what no script
+can hold. Words that go into Slurm's ``#SBATCH`` lines, which know no quotes, must be plain.
+"""
+
+import re
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
+
+Backend = Literal[
+    "single",
+    "ddp",
+    "fsdp2",
+    "zero1",
+    "zero2",
+    "zero3",
+    "zero1-offload",
+    "zero2-offload",
+    "zero3-offload",
+]
+Algorithm = Literal[
+    "sft", "reward", "ppo", "rlhf", "dpo", "grpo", "reinforce", "scaling", "manipulation"
+]
+Scalar = str | int | float | bool | None
+TIME = re.compile(r"(?:(\d{1,3})-)?(\d{1,2}):([0-5]\d):([0-5]\d)")
+SECONDS_AN_HOUR = 3600
+# Bash runs what BASH_ENV names, and computes what PS4 holds; the others steer the scripts.
+SHELL_VARIABLES = frozenset(
+    (
+        *("ENV", "IFS", "PATH", "PS0", "PS1", "PS2", "PS3", "PS4", "PROMPT_COMMAND", "SHELLOPTS"),
+        *("GLOBIGNORE", "CDPATH", "FUNCNEST", "UID", "EUID", "PPID", "POSIXLY_CORRECT"),
+    )
+)
+SHELL_PREFIXES = ("BASH", "LD_", "NBKIT_", "SLURM", "SBATCH", "SRUN", "MASTER_", "RANK", "WORLD_")
+
+
+def _writable(text: str) -> str:
+    """Refuse what a script cannot hold."""
+    if any(ord(letter) < 32 or ord(letter) == 127 for letter in text):
+        raise ValueError("holds a control character or a line break; write it in one line")
+    return text
+
+
+def _no_option(text: str) -> str:
+    """Refuse what a program would take for an option."""
+    if text.startswith("-"):
+        raise ValueError(f"{text!r} begins with a dash, which a program takes for an option")
+    return text
+
+
+def _harmless(name: str) -> str:
+    """Refuse a variable that changes what the scripts or the shell themselves do."""
+    if name in SHELL_VARIABLES or name.startswith(SHELL_PREFIXES):
+        raise ValueError(f"environment may not set {name}, which the scripts or bash itself use")
+    return name
+
+
+def _duration(text: str) -> str:
+    if not TIME.fullmatch(text):
+        raise ValueError("is no duration; write 'HH:MM:SS' or 'D-HH:MM:SS', in quotes")
+    return text
+
+
+Text = Annotated[str, StringConstraints(min_length=1), AfterValidator(_writable)]
+Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.,:+&|-]*$")]
+StageName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
+FieldName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+# Capitals, so that no variable of the scripts, which are small, can be meant.
+VariableName = Annotated[
+    str, StringConstraints(pattern=r"^[A-Z_][A-Z0-9_]*$"), AfterValidator(_harmless)
+]
+ModuleName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./+-]*$")]
+Name = Annotated[Text, AfterValidator(_no_option)]
+Duration = Annotated[str, AfterValidator(_duration)]
+
+
+class Part(BaseModel):
+    """A mapping of job.yaml that knows its keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Container(Part):
+    """The image that everything runs in, instead of a virtual environment."""
+
+    image: Name
+    runtime: Literal["apptainer", "pyxis"] = "apptainer"
+    binds: tuple[Name, ...] = Field(default=(), strict=False)
+
+
+class Slurm(Part):
+    """What the cluster wants to know besides GPUs and time."""
+
+    partition: Word | None = None
+    account: Word | None = None
+    qos: Word | None = None
+    constraint: Word | None = None
+    reservation: Word | None = None
+    memory: Annotated[str, StringConstraints(pattern=r"^[0-9]+[KMGT]?$")] | None = None
+    cpus_per_process: int = Field(default=8, ge=1, le=256)
+    exclusive: bool = False
+
+
+class Limits(Part):
+    """Where the job stops by itself, all attempts counted together."""
+
+    requeues: int = Field(default=3, ge=0, le=100)
+    hours: float | None = Field(default=None, gt=0, strict=False)
+    price_per_gpu_hour: float | None = Field(default=None, gt=0, strict=False)
+    cost: float | None = Field(default=None, gt=0, strict=False)
+    currency: Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}$")] = "USD"
+
+
+class Stage(Part):
+    """One call of the training script; the next starts from its output."""
+
+    name: StageName
+    arguments: dict[FieldName, Any] = {}
+
+
+class Job(Part):
+    """A whole job.yaml.
+
+    Attributes given at the top of the file that concern the training (``TRAINING``) go to the
+    fields of the same name in the training script's ``Config``, as all of ``arguments`` does.
+    """
+
+    description: Text
+    algorithm: Algorithm
+    model: Name | None = None
+    data: Name | None = None
+    backend: Backend = "single"
+    precision: Literal["float32", "bfloat16"] = "float32"
+    micro_batch: int = Field(default=1, ge=1)
+    accumulation: int = Field(default=1, ge=1)
+    gradient_clipping: float = Field(default=1.0, gt=0, strict=False)
+    gpus: int = Field(ge=0, le=16)
+    nodes: int = Field(default=1, ge=1, le=1024)
+    processes: int | None = Field(default=None, ge=1, le=256)
+    time: Duration
+    signal_seconds: int = Field(default=300, ge=1, le=3600)
+    venv: Name | None = None
+    container: Container | None = None
+    modules: tuple[ModuleName, ...] = Field(default=(), strict=False)
+    environment: dict[VariableName, Text] = {}
+    offline: bool = False
+    trackers: tuple[Literal["tensorboard", "wandb"], ...] = Field(
+        default=("tensorboard",), strict=False
+    )
+    slurm: Slurm = Slurm()
+    limits: Limits = Limits()
+    arguments: dict[FieldName, Any] = {}
+    stages: tuple[Stage, ...] = Field(default=(), strict=False)
+
+    @property
+    def processes_per_node(self) -> int:
+        """One a GPU; on processors as many as `processes` says."""
+        return self.processes or max(self.gpus, 1)
+
+    @property
+    def world_size(self) -> int:
+        """Processes in all."""
+        return self.processes_per_node * self.nodes
+
+    @property
+    def is_deepspeed(self) -> bool:
+        """Whether DeepSpeed does the sharding."""
+        return self.backend.startswith("zero")
+
+    @property
+    def time_seconds(self) -> int:
+        """How long one attempt may take."""
+        found = TIME.fullmatch(self.time)
+        assert found is not None
+        days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+    @property
+    def budget_seconds(self) -> int | None:
+        """How long all attempts together may take, from `hours` and `cost`; None: no limit."""
+        bounds = [] if self.limits.hours is None else [self.limits.hours]
+        if self.limits.cost is not None and self.limits.price_per_gpu_hour is not None:
+            bounds.append(
+                self.limits.cost / (self.limits.price_per_gpu_hour * self.gpus * self.nodes)
+            )
+        return int(min(bounds) * SECONDS_AN_HOUR) if bounds else None
+
+    @property
+    def worst_case_seconds(self) -> int:
+        """The longest that all attempts together can take."""
+        longest = self.time_seconds * (1 + self.limits.requeues)
+        return longest if self.budget_seconds is None else min(longest, self.budget_seconds)
+
+    @property
+    def stage_names(self) -> tuple[str, ...]:
+        """The stages in order; ("",) if there are none."""
+        return tuple(stage.name for stage in self.stages) or ("",)
+
+    def values(self, stage: str) -> dict[str, Any]:
+        """What the training script's ``Config`` gets in a stage."""
+        given = {name: getattr(self, name) for name in TRAINING if name in self.model_fields_set}
+        own = {entry.name: entry.arguments for entry in self.stages}.get(stage, {})
+        named = {"stage": stage} if stage else {}
+        return named | given | self.arguments | own
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.venv and self.container:
+            raise ValueError("venv and container are both given; keep one")
+        if self.backend == "single" and self.world_size > 1:
+            raise ValueError(
+                f"backend: 'single' is for one process, and this job has {self.world_size}; take "
+                "'ddp', 'fsdp2' or one of 'zero1' to 'zero3-offload'"
+            )
+        if self.processes and self.gpus:
+            raise ValueError("processes is for jobs without GPUs; with GPUs it is one a GPU")
+        for bind in self.container.binds if self.container else ():
+            if "," in bind:
+                raise ValueError(f"container.binds: {bind!r} holds a comma; use another path")
+        names = [stage.name for stage in self.stages]
+        if len(set(names)) != len(names):
+            raise ValueError("stages: two have one name; give each its own")
+        if self.signal_seconds >= self.time_seconds:
+            raise ValueError(
+                f"signal_seconds: {self.signal_seconds} leaves nothing of time: {self.time}"
+            )
+        return self._check_limits()
+
+    def _check_limits(self) -> Self:
+        limits = self.limits
+        if limits.cost is not None and (limits.price_per_gpu_hour is None or not self.gpus):
+            raise ValueError(
+                "limits.cost needs limits.price_per_gpu_hour and gpus of at least 1; without GPUs "
+                "use limits.hours"
+            )
+        budget = self.budget_seconds
+        if budget is not None and budget <= self.signal_seconds:
+            raise ValueError(
+                f"limits: they allow {budget} s in all, no more than signal_seconds "
+                f"({self.signal_seconds}); raise limits.hours or limits.cost"
+            )
+        return self
+
+
+TRAINING = (
+    *("model", "data", "backend", "precision"),
+    *("micro_batch", "accumulation", "gradient_clipping"),
+)

@@ -1,0 +1,235 @@
+"""Read a job.yaml; whatever is wrong with it is named with file, line and the allowed values."""
+
+import ast
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from nbkit.cluster.job import Container, Job, Limits, Slurm, Stage
+
+Location = tuple[str | int, ...]
+VARIANTS = "variants"
+NESTED: dict[str, type[BaseModel]] = {
+    "container": Container,
+    "slurm": Slurm,
+    "limits": Limits,
+    "stages": Stage,
+}
+
+
+class JobError(ValueError):
+    """A job file that cannot be used; one line a finding."""
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML without the surprise that 12:00:00 is the number 43200."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    letter: [
+        (tag, pattern)
+        for tag, pattern in resolvers
+        if tag not in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+    ]
+    for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:int", re.compile(r"^[-+]?(?:0|[1-9][0-9_]*)$"), list("-+0123456789")
+)
+# 1e-6 is a number here, as it is for whoever writes it.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(
+        r"^[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[0-9][0-9_]*[eE][-+]?[0-9]+"
+        r"|\.[0-9]+(?:[eE][-+]?[0-9]+)?|\.inf|\.nan)$"
+    ),
+    list("-+.0123456789"),
+)
+
+
+def load_job(path: Path, *, variant: str = "", script: Path | None = None) -> Job:
+    """Read a job.
+
+    Args:
+        path: of job.yaml; messages name it as given.
+        variant: of those under `variants`; its values replace the others.
+        script: the training script; values without a field in its ``Config`` are then findings.
+
+    Raises:
+        JobError: what is wrong, one line each.
+
+    """
+    content, lines = read_yaml(path)
+    variants = content.pop(VARIANTS, {})
+    if not isinstance(variants, dict) or not all(isinstance(v, dict) for v in variants.values()):
+        raise JobError(f"{_at(path, lines, (VARIANTS,))}: give each variant a mapping of values")
+    if variant:
+        if variant not in variants:
+            known = ", ".join(variants) or "none"
+            raise JobError(f"{path}: there is no variant {variant!r}; there are: {known}")
+        content = _merged(content, variants[variant])
+        # A value's line is the variant's where it gives one.
+        own = {place[2:]: n for place, n in lines.items() if place[:2] == (VARIANTS, variant)}
+        lines |= {place: number for place, number in own.items() if place}
+    try:
+        job = Job.model_validate(content)
+    except ValidationError as error:
+        found = [_finding(path, lines, detail) for detail in error.errors()]
+        raise JobError("\n".join(sorted(dict.fromkeys(found), key=_line_number))) from None
+    if script is not None:
+        problems = list(_unknown_values(path, lines, job, script))
+        if problems:
+            raise JobError("\n".join(problems))
+    return job
+
+
+def variant_names(path: Path) -> list[str]:
+    """List the variants of a job file."""
+    content, _ = read_yaml(path)
+    return list(content.get(VARIANTS) or {})
+
+
+def read_yaml(path: Path) -> tuple[dict[str, Any], dict[Location, int]]:
+    """Read a mapping, and the line on which each key and item stands.
+
+    Raises:
+        JobError: no file, no YAML, no mapping, or a key that is given twice.
+
+    """
+    if not path.is_file():
+        raise JobError(f"{path}: there is no such file")
+    loader = _Loader(path.read_text(encoding="utf-8"))
+    try:
+        node = loader.get_single_node()
+        if not isinstance(node, yaml.MappingNode):
+            raise JobError(f"{path}:1: a job file is a mapping of names to values")
+        lines: dict[Location, int] = dict(_lines(path, node, ()))
+        return loader.construct_document(node), lines
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f":{mark.line + 1}" if mark else ""
+        raise JobError(f"{path}{line}: not YAML: {error.problem}") from None
+    except yaml.YAMLError as error:
+        raise JobError(f"{path}: not YAML: {error}") from None
+    finally:
+        loader.dispose()
+
+
+def config_fields(script: Path) -> list[str]:
+    """List the fields of the class ``Config`` of a training script, without importing it.
+
+    Raises:
+        JobError: there is no such class.
+
+    """
+    for node in ast.parse(script.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef) and node.name == "Config":
+            return [
+                item.target.id
+                for item in node.body
+                if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
+            ]
+    raise JobError(f"{script}: it defines no class Config")
+
+
+def _unknown_values(
+    path: Path, lines: Mapping[Location, int], job: Job, script: Path
+) -> Iterator[str]:
+    fields = config_fields(script)
+    places: dict[Location, str] = {(name,): name for name in job.values("")}
+    places |= {("arguments", name): name for name in job.arguments}
+    for number, stage in enumerate(job.stages):
+        places |= {("stages", number, "arguments", name): name for name in stage.arguments}
+    if job.stages:
+        places[("stages",)] = "stage"
+    for place, name in places.items():
+        if name not in fields and place in lines:
+            yield (
+                f"{_at(path, lines, place)}: {_dotted(place)}: Config in {script.name} has no "
+                f"field {name!r};{_close(name, fields)} it has {', '.join(fields)}"
+            )
+
+
+def _finding(path: Path, lines: Mapping[Location, int], detail: ErrorDetails) -> str:
+    place = tuple(detail["loc"])
+    # The last parts of a place may be pydantic's own (a member of a union, "[key]").
+    while place and place not in lines and detail["type"] != "missing":
+        place = place[:-1]
+    where = f"{_at(path, lines, place)}: " + (f"{_dotted(place)}: " if place else "")
+    given, message = detail["input"], detail["msg"]
+    match detail["type"]:
+        case "literal_error":
+            allowed = detail["ctx"]["expected"].replace(" or ", ", ")
+            return f"{where}{given!r} is not allowed; the allowed values are {allowed}"
+        case "extra_forbidden":
+            known = _known(place)
+            name = str(place[-1])
+            return f"{where}there is no such field;{_close(name, known)} there are " + ", ".join(
+                known
+            )
+        case "missing":
+            return f"{_at(path, lines, place[:-1])}: {_dotted(place)}: it is missing; give it"
+        case "string_pattern_mismatch":
+            pattern = detail["ctx"]["pattern"]
+            return f"{where}{given!r} is not allowed; allowed is what matches {pattern}"
+        case "value_error":
+            return f"{where}{message.removeprefix('Value error, ')}"
+        case _:
+            return f"{where}{given!r}: {message[0].lower()}{message[1:]}"
+
+
+def _line_number(finding: str) -> int:
+    found = re.search(r":(\d+): ", finding)
+    return int(found.group(1)) if found else 0
+
+
+def _known(place: Location) -> list[str]:
+    model: type[BaseModel] | None = NESTED.get(str(place[0])) if len(place) > 1 else Job
+    return list(model.model_fields) if model is not None else []
+
+
+def _close(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f" did you mean {close[0]!r}?" if close else ""
+
+
+def _at(path: Path, lines: Mapping[Location, int], place: Location) -> str:
+    while place and place not in lines:
+        place = place[:-1]
+    return f"{path}:{lines.get(place, 1)}"
+
+
+def _dotted(place: Location) -> str:
+    return ".".join(str(part) for part in place)
+
+
+def _merged(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace values, mapping by mapping."""
+    result = dict(base)
+    for key, value in over.items():
+        old = result.get(key)
+        both = isinstance(old, dict) and isinstance(value, dict)
+        result[key] = _merged(old, value) if both and isinstance(old, dict) else value
+    return result
+
+
+def _lines(path: Path, node: yaml.Node, place: Location) -> Iterator[tuple[Location, int]]:
+    yield place, node.start_mark.line + 1
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            name = str(key.value)
+            if name in seen:
+                raise JobError(f"{path}:{key.start_mark.line + 1}: {name} is given twice")
+            seen.add(name)
+            yield from _lines(path, value, (*place, name))
+            yield (*place, name), key.start_mark.line + 1
+    elif isinstance(node, yaml.SequenceNode):
+        for number, value in enumerate(node.value):
+            yield from _lines(path, value, (*place, number))

@@ -1,0 +1,101 @@
+"""Models and data on a machine with a network, for compute nodes that have none.
+
+`prefetch` fills Hugging Face's cache, which must lie on a disk that the nodes see (``HF_HOME``);
+a job with ``offline: true`` then finds everything there. `local_folder` is how a training script
+turns a name from its configuration into a folder, on either machine.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from nbkit.cluster.job import Job
+
+Kind = Literal["model", "dataset"]
+# Weights in the safe format only: others hold pickles, which run code when they are loaded.
+IGNORED = ("*.bin", "*.pt", "*.pth", "*.h5", "*.msgpack", "*.onnx", "*.gguf", "original/*")
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What was fetched: its name, the commit that the name meant, where it lies, its size."""
+
+    name: str
+    kind: Kind
+    commit: str
+    folder: Path
+    size_bytes: int
+
+
+def prefetch(job: Job, *, cache: Path | None = None) -> list[Fetched]:
+    """Download the model and the data of a job.
+
+    Args:
+        job: its `model` and `data` are names on the hub, or folders, which need no fetching.
+        cache: the cache's folder; by default that of the environment.
+
+    Raises:
+        ValueError: a name that the hub does not have, or no connection.
+
+    """
+    wanted: list[tuple[str | None, Kind]] = [(job.model, "model"), (job.data, "dataset")]
+    fetched = []
+    for name, kind in wanted:
+        if name is not None and not Path(name).exists():
+            folder = _snapshot(name, kind, cache, offline=False)
+            sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
+            fetched.append(Fetched(name, kind, folder.name, folder, sum(sizes)))
+    return fetched
+
+
+def local_folder(name: str, kind: Kind, *, cache: Path | None = None) -> Path:
+    """The folder (or file) of a model or data set, by its path or its name on the hub.
+
+    Args:
+        name: a path, or `owner/name`, or `owner/name@revision`.
+        kind: model or dataset.
+        cache: the cache's folder; by default that of the environment.
+
+    Raises:
+        ValueError: it is not in the cache, and there is no network (or the job is offline).
+
+    """
+    if Path(name).exists():
+        return Path(name)
+    try:
+        return _snapshot(name, kind, cache, offline=True)
+    except ValueError:
+        return _snapshot(name, kind, cache, offline=False)
+
+
+def split_revision(name: str) -> tuple[str, str | None]:
+    """Split `owner/name@revision`."""
+    repository, _, revision = name.partition("@")
+    return repository, revision or None
+
+
+def _snapshot(name: str, kind: Kind, cache: Path | None, *, offline: bool) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    repository, revision = split_revision(name)
+    try:
+        folder = snapshot_download(
+            repository,
+            repo_type=kind,
+            revision=revision,
+            cache_dir=cache,
+            local_files_only=offline,
+            ignore_patterns=list(IGNORED) if kind == "model" else None,
+        )
+    except HFValidationError as error:
+        raise ValueError(
+            f"{kind} {name!r}: neither a path that exists nor a name on the hub ({error})"
+        ) from error
+    except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
+        cause = " ".join(str(error).split())[:200]
+        raise ValueError(
+            f"{kind} {name!r} could not be fetched: {cause}; run `nbkit job prefetch` on a machine "
+            "with a network, with HF_HOME on a disk that the compute nodes see"
+        ) from error
+    return Path(folder)

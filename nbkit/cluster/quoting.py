@@ -1,0 +1,20 @@
+"""How a value goes into a script: as one literal word, whatever it holds."""
+
+import json
+import shlex
+
+
+def sh(value: object) -> str:
+    """One word of bash that stands for exactly this text; a plain word stays as it is."""
+    return shlex.quote(str(value))
+
+
+def yaml_word(value: object) -> str:
+    """One scalar of YAML: JSON's strings are YAML's double-quoted ones."""
+    return json.dumps(str(value))
+
+
+def comment(value: object) -> str:
+    """Text inside a comment: everything that could end its line is written as an escape."""
+    text = str(value)
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

@@ -1,0 +1,45 @@
+"""How far runs are: from their folders, and from Slurm where there is one."""
+
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from nbkit.cluster.run_folder import RunFolder
+
+HEAD = ("run", "state", "stage", "step", "attempts", "hours", "GPU hours", "cost", "Slurm")
+
+
+def slurm_states() -> dict[str, str]:
+    """The states of this user's jobs by number; empty without a Slurm that answers."""
+    if shutil.which("squeue") is None:
+        return {}
+    done = subprocess.run(
+        ["squeue", "--me", "--noheader", "--format=%A %T %r"], capture_output=True, text=True
+    )
+    if done.returncode:
+        return {}  # installed, but no cluster is set up here
+    lines = (line.split(maxsplit=1) for line in done.stdout.splitlines() if line.strip())
+    return {number: state.removesuffix(" None") for number, state in lines}
+
+
+def status_rows(
+    runs: Sequence[RunFolder], slurm: Mapping[str, str], root: Path
+) -> list[tuple[str, ...]]:
+    """A head and one row a run."""
+    rows: list[tuple[str, ...]] = [HEAD]
+    for run in runs:
+        current = next((stage for stage in run.stages if stage.state != "finished"), None)
+        stage = current or run.stages[-1]
+        path = run.path.resolve()
+        name = path.relative_to(root) if path.is_relative_to(root) else path
+        number = run.slurm_job
+        rows.append(
+            (
+                *(str(name), run.state, stage.name or "-"),
+                str(int(stage.rows[-1]["step"])) if stage.rows else "-",
+                *(str(run.attempts), f"{run.hours:.2f}", f"{run.gpu_hours:.2f}", run.cost or "-"),
+                f"{number} {slurm.get(number, '')}".strip() or "-",
+            )
+        )
+    return rows

@@ -1,0 +1,117 @@
+"""The command that starts a job, and what is checked before it: all that can fail, fails here."""
+
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from nbkit.cluster.job import Job
+from nbkit.cluster.job_file import JobError
+from nbkit.cluster.render import JOB_FILE, LAUNCH, SCRIPT, check, render, render_all
+
+# Runs where the training script's imports are: loads Config and lets pydantic judge the values.
+VALIDATE = """
+import importlib.util, sys
+from pathlib import Path
+import yaml
+from pydantic import TypeAdapter, ValidationError
+spec = importlib.util.spec_from_file_location("train", sys.argv[1])
+module = importlib.util.module_from_spec(spec)
+sys.modules["train"] = module
+spec.loader.exec_module(module)
+failed = False
+for name in sys.argv[2:]:
+    try:
+        TypeAdapter(module.Config).validate_python(yaml.safe_load(Path(name).read_text()))
+    except ValidationError as error:
+        failed = True
+        for found in error.errors():
+            place = ".".join(map(str, found["loc"]))
+            print(f"{name}: {place}: {found['input']!r}: {found['msg']}")
+sys.exit(3 if failed else 0)
+"""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A command and the run folder it writes to."""
+
+    command: tuple[str, ...]
+    run: Path
+
+    def __str__(self) -> str:
+        """The command as one would type it."""
+        return shlex.join(self.command)
+
+
+def slurm_command(folder: Path, root: Path, run: Path, variant: str = "") -> Submission:
+    """The ``sbatch`` command of a job."""
+    script = folder / LAUNCH / variant / "slurm.sbatch"
+    command = (
+        *("sbatch", "--parsable", f"--chdir={root}", f"--output={run}/logs/slurm-%j.out"),
+        *(str(script), str(run)),
+    )
+    return Submission(command, run)
+
+
+def local_command(
+    folder: Path, run: Path, variant: str = "", launcher: str = "torchrun"
+) -> Submission:
+    """The command that runs a job of one node on this machine."""
+    script = folder / LAUNCH / variant / f"{launcher}.sh"
+    return Submission(("bash", str(script), str(run)), run)
+
+
+def check_submission(folder: Path, root: Path, job: Job, variant: str, run: Path) -> None:
+    """Look at everything that would fail only after hours in the queue.
+
+    Raises:
+        JobError: scripts that are not current, values that ``Config`` refuses, a finished run.
+
+    """
+    stale = list(check(folder, render_all(folder, root)))
+    if stale:
+        raise JobError("\n".join(stale))
+    if any(letter in str(run) + str(root) for letter in "%\\\n"):
+        raise JobError(f"{run}: a run folder's name may hold no %, backslash or line break")
+    if (run / "job.json").exists():
+        from nbkit.cluster.run_folder import open_run
+
+        if open_run(run).state == "finished":
+            raise JobError(f"{run} holds a finished run; give another --label or --run")
+    files = [file.path for file in render(folder, root, variant=variant)]
+    configs = [str(path) for path in files if path.name.startswith("config.")]
+    done = subprocess.run(
+        [sys.executable, "-c", VALIDATE, str(folder / SCRIPT), *configs],
+        cwd=root,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode == 3:
+        raise JobError(f"{folder / JOB_FILE}: Config refuses values:\n{done.stdout.strip()}")
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or ["no message"]
+        raise JobError(f"{folder / SCRIPT} cannot be loaded here: {last[0]}")
+
+
+def submit(submission: Submission, root: Path) -> str:
+    """Run the command; return what it printed.
+
+    Raises:
+        JobError: it is not there, or failed.
+
+    """
+    (submission.run / "logs").mkdir(parents=True, exist_ok=True)
+    try:
+        done = subprocess.run(
+            submission.command, cwd=root, stdout=subprocess.PIPE, text=True, check=False
+        )
+    except FileNotFoundError:
+        raise JobError(
+            f"{submission.command[0]} is not installed here; submit where Slurm is, or run the "
+            "job on this machine with --local"
+        ) from None
+    if done.returncode:
+        raise JobError(f"it ended with exit status {done.returncode}: {submission}")
+    return done.stdout.strip()

@@ -1,0 +1,56 @@
+"""A job to play with: tiny_train.py under a job.yaml, in a folder of its own."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from nbkit.cluster.render import render_all, write
+
+REPOSITORY = Path(__file__).parents[2]
+TINY = Path(__file__).with_name("tiny_train.py")
+JOB: dict[str, Any] = {
+    "description": "A tiny regression on processors.",
+    "algorithm": "sft",
+    "backend": "ddp",
+    "gpus": 0,
+    "processes": 2,
+    "time": "00:05:00",
+    "signal_seconds": 60,
+    "trackers": [],
+    "slurm": {"cpus_per_process": 1},
+}
+# The same on GPUs of several nodes.
+BIG = JOB | {"backend": "zero3", "gpus": 8, "nodes": 2}
+BIG.pop("processes")
+
+MakeJob = Callable[..., Path]
+
+
+def write_job(folder: Path, content: dict[str, Any]) -> Path:
+    """A folder with job.yaml and the tiny train.py."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "job.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    (folder / "train.py").write_text(TINY.read_text())
+    return folder
+
+
+def render_job(folder: Path, content: dict[str, Any]) -> Path:
+    """The same with its generated files; returns the folder of these."""
+    for file in render_all(write_job(folder, content), REPOSITORY):
+        write(file)
+    return folder / "launch"
+
+
+@pytest.fixture
+def make_job(tmp_path: Path) -> MakeJob:
+    """Make a job from `JOB` with changes; None takes a field out."""
+
+    def make(name: str = "tiny", base: dict[str, Any] = JOB, **changes: Any) -> Path:
+        content = {key: value for key, value in (base | changes).items() if value is not None}
+        return render_job(tmp_path / name, json.loads(json.dumps(content)))
+
+    return make
