@@ -1,10 +1,11 @@
 """PPO on four tasks of classic control and Box2D: does it learn, on every seed?
 
 Protocol, fixed before the run: the settings of ``nbkit.trainers.ppo_settings``, found on seeds 100
-to 103. CartPole-v1 counts as solved at a mean return of 475 over the last 100 episodes,
-LunarLander-v3 at 200; a run stops there. Pendulum-v1 uses its whole budget and is then judged on
-100 fresh episodes with the most likely action. MountainCar-v0 runs plain, where a random policy
-never meets the goal, and with a potential-based reward, judged on the plain task.
+to 105. CartPole-v1 counts as solved at a mean return of 475 over the last 100 episodes, and a run
+stops there; LunarLander-v3 counts as solved at 200, Pendulum-v1 at -200, and both use their whole
+budget. Every policy is then judged on fresh episodes with the most likely action. MountainCar-v0
+runs plain, where a random policy hardly ever meets the goal; with rl-baselines3-zoo's normalisers;
+with a potential-based reward; and with both; judged on the plain task.
 """
 
 import json
@@ -23,7 +24,9 @@ from nbkit.trainers.ppo_settings import (
     CARTPOLE,
     LUNAR_LANDER,
     MOUNTAIN_CAR,
+    MOUNTAIN_CAR_NORMALISED,
     MOUNTAIN_CAR_SHAPED,
+    MOUNTAIN_CAR_SHAPED_NORMALISED,
     PENDULUM,
     Task,
 )
@@ -34,8 +37,10 @@ ARMS: dict[str, tuple[Task, int, bool, int]] = {
     "CartPole-v1": (CARTPOLE, 5, True, 100),
     "Pendulum-v1": (PENDULUM, 3, False, 100),
     "MountainCar-v0": (MOUNTAIN_CAR, 3, False, 100),
+    "MountainCar-v0, normalised": (MOUNTAIN_CAR_NORMALISED, 3, False, 100),
     "MountainCar-v0, shaped": (MOUNTAIN_CAR_SHAPED, 3, False, 100),
-    "LunarLander-v3": (LUNAR_LANDER, 3, True, 48),
+    "MountainCar-v0, shaped and normalised": (MOUNTAIN_CAR_SHAPED_NORMALISED, 3, False, 100),
+    "LunarLander-v3": (LUNAR_LANDER, 3, False, 100),
 }
 POINTS = 120
 

@@ -1,10 +1,10 @@
 """PPO beside Stable-Baselines3's, each with its own tuned settings: same task, same budget.
 
-Protocol, fixed before the run: CartPole-v1 and Pendulum-v1, 100,000 steps, three seeds, each run to
-the end, the two in turn in one process on one thread. Stable-Baselines3 uses the settings of
-rl-baselines3-zoo (for Pendulum with its state-dependent exploration), nbkit those of
-``nbkit.trainers.ppo_settings``. Compared: the returns of the episodes as they finish, the last 100,
-and seconds, of the clock and of the processor.
+Protocol, fixed before the run: CartPole-v1 and Pendulum-v1 with 100,000 steps, LunarLander-v3 with
+400,000, three seeds, each run to the end, the two in turn in one process on one thread.
+Stable-Baselines3 uses the settings of rl-baselines3-zoo (for Pendulum with its state-dependent
+exploration), nbkit those of ``nbkit.trainers.ppo_settings``. Compared: the returns of the episodes
+as they finish, the last 100, and seconds, of the clock and of the processor.
 """
 
 import json
@@ -20,13 +20,16 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 
 from nbkit.authoring.study import compare_head, start_study
-from nbkit.trainers.ppo_settings import CARTPOLE, PENDULUM, Task
+from nbkit.trainers.ppo_settings import CARTPOLE, LUNAR_LANDER, PENDULUM, Task
 from nbkit.trainers.zoo_settings import ZOO
 
 SEEDS = (31, 32, 33)
-BUDGET = 100_000
-TASKS: dict[str, Task] = {"CartPole-v1": CARTPOLE, "Pendulum-v1": PENDULUM}
-WINDOW = 2_500  # steps; the curves are means of the episodes that ended within
+TASKS: dict[str, tuple[Task, int]] = {  # task and budget in environment steps
+    "CartPole-v1": (CARTPOLE, 100_000),
+    "Pendulum-v1": (PENDULUM, 100_000),
+    "LunarLander-v3": (LUNAR_LANDER, 400_000),
+}
+WINDOWS = 40  # the curves are means of the episodes that ended within a window
 
 
 class Episodes(BaseCallback):
@@ -53,25 +56,26 @@ def theirs(env_id: str, seed: int, budget: int) -> list[tuple[int, float]]:
 
 
 def ours(env_id: str, seed: int, budget: int) -> list[tuple[int, float]]:
-    trainer = TASKS[env_id].trainer(seed, total_steps=budget)
+    trainer = TASKS[env_id][0].trainer(seed, total_steps=budget)
     trainer.run(progress=False)
     return [(steps, value) for steps, value, _ in trainer.episodes.finished]
 
 
-def timed(run: Any, env_id: str, seed: int, budget: int = BUDGET) -> dict[str, Any]:
+def timed(run: Any, env_id: str, seed: int, budget: int) -> dict[str, Any]:
+    window = TASKS[env_id][1] // WINDOWS
     wall, processor = time.perf_counter(), time.process_time()
     finished = run(env_id, seed, budget)
     wall, processor = time.perf_counter() - wall, time.process_time() - processor
     bins: dict[int, list[float]] = {}
     for steps, value in finished:
-        bins.setdefault(min(steps, budget - 1) // WINDOW, []).append(value)
+        bins.setdefault(min(steps, budget - 1) // window, []).append(value)
     last = [value for _, value in finished[-100:]]
     return {
         "seed": seed,
         "seconds": wall,
         "processor_seconds": processor,
         "last_100": sum(last) / len(last),
-        "steps": [(i + 1) * WINDOW for i in sorted(bins)],
+        "steps": [(i + 1) * window for i in sorted(bins)],
         "return": [round(sum(bins[i]) / len(bins[i]), 2) for i in sorted(bins)],
     }
 
@@ -88,16 +92,18 @@ def main(out: Path = Path("studies/results/ppo_sb3.json"), check: bool = False) 
         compare_head(json.loads(out.read_text())["head"], head(), tol=1.0)
         return
     zoo = {name: {k: str(v) for k, v in ZOO[name].items()} for name in TASKS}
-    protocol = {"budget": BUDGET, "zoo": zoo, "nbkit": {k: asdict(v) for k, v in TASKS.items()}}
+    tasks_used = {name: asdict(task) for name, (task, _) in TASKS.items()}
+    budgets = {name: budget for name, (_, budget) in TASKS.items()}
+    protocol = {"budgets": budgets, "zoo": zoo, "nbkit": tasks_used}
     study = start_study(out, seeds=SEEDS, config=protocol)
     timed(ours, "CartPole-v1", 99, 2_000)  # what is imported at first use is no training time
     timed(theirs, "CartPole-v1", 99, 1_000)
     tasks: dict[str, dict[str, list[Any]]] = {}
-    for env_id in TASKS:
+    for env_id, (_, budget) in TASKS.items():
         tasks[env_id] = {"nbkit": [], "sb3": []}
         for seed in SEEDS:
             for name, run in (("nbkit", ours), ("sb3", theirs)):
-                result = timed(run, env_id, seed)
+                result = timed(run, env_id, seed, budget)
                 tasks[env_id][name].append(result)
                 print(
                     f"{env_id} seed {seed} {name}: {result['last_100']:.1f} in "

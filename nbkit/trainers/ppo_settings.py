@@ -1,4 +1,4 @@
-"""The tasks of chapter 12 with the settings that were found for them, on seeds 100 to 103."""
+"""The tasks of chapter 12 with the settings that were found for them, on seeds 100 to 105."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -55,7 +55,7 @@ CARTPOLE = Task(
         total_steps=100_000,
         steps=64,
         gamma=0.98,
-        lam=0.8,
+        lam=0.95,
         learning_rate=3e-3,
         epochs=6,
         minibatch_size=128,
@@ -73,40 +73,44 @@ CARTPOLE_WIDE = Task(
     solved=475.0,
     network={"width": 32},
 )
-# The schedule of rl-baselines3-zoo for this task, but four times the minibatch.
+# rl-baselines3-zoo's discount, trace and bonus, with larger minibatches and scaled rewards:
+# unscaled, returns of hundreds make a value loss that fills the clipped gradient norm. The zoo's
+# budget is a million steps; there some tuning seeds stopped short of 200 as the steps shrank.
 LUNAR_LANDER = Task(
     "LunarLander-v3",
     16,
     PPOConfig(
-        total_steps=1_000_000,
+        total_steps=1_500_000,
         steps=256,
         gamma=0.999,
         lam=0.98,
-        learning_rate=1e-3,
+        learning_rate=6e-4,
         epochs=4,
-        minibatch_size=256,
+        minibatch_size=128,
         entropy_coefficient=0.01,
         advantage_normalisation="batch",
+        normalise_rewards=True,
     ),
     solved=200.0,
 )
 PENDULUM = Task(
     "Pendulum-v1",
-    16,
+    32,
     PPOConfig(
         total_steps=150_000,
         steps=64,
-        gamma=0.9,
+        gamma=0.95,
         lam=0.95,
         learning_rate=2e-3,
         epochs=10,
         minibatch_size=256,
         advantage_normalisation="batch",
         action_bounds="scale",
+        normalise_rewards=True,
     ),
     solved=-200.0,
 )
-# rl-baselines3-zoo's settings for this task, which normalise observations and rewards.
+# rl-baselines3-zoo's settings for this task, at first without its normalisers.
 MOUNTAIN_CAR = Task(
     "MountainCar-v0",
     16,
@@ -118,13 +122,14 @@ MOUNTAIN_CAR = Task(
         learning_rate=1e-3,
         epochs=4,
         minibatch_size=256,
-        normalise_observations=True,
-        normalise_rewards=True,
     ),
     solved=-110.0,
 )
-# The repair: a potential-based reward (``nbkit.envs.classic.VectorMountainCar``).
-MOUNTAIN_CAR_SHAPED = replace(
+MOUNTAIN_CAR_NORMALISED = replace(
     MOUNTAIN_CAR,
-    env_settings={"shaping": 10.0, "gamma": MOUNTAIN_CAR.config.gamma},
+    config=replace(MOUNTAIN_CAR.config, normalise_observations=True, normalise_rewards=True),
 )
+# The repair: a potential-based reward (``nbkit.envs.classic.VectorMountainCar``).
+SHAPING = {"shaping": 10.0, "gamma": MOUNTAIN_CAR.config.gamma}
+MOUNTAIN_CAR_SHAPED = replace(MOUNTAIN_CAR, env_settings=SHAPING)
+MOUNTAIN_CAR_SHAPED_NORMALISED = replace(MOUNTAIN_CAR_NORMALISED, env_settings=SHAPING)
