@@ -1,0 +1,140 @@
+"""DPO against PPO on one hidden reward: what a nat of divergence buys.
+
+Protocol, fixed before the run; the settings were found on seed 101. All arms of a seed start from
+the same base. DPO and the reward model get the same 4,000 pairs of its answers, whose labels were
+drawn from the gold reward by Bradley-Terry. "ppo gold" is PPO on the gold reward itself, which no
+labeller can hand over; "ppo model" is PPO on the reward model. The number behind a name is beta,
+the coefficient of the KL in all three. Best of n draws n answers and keeps the best by the gold
+reward or by the reward model; its KL is the bound log n - (n - 1) / n. Everything is judged on
+answers to the held-out questions.
+"""
+
+import json
+import math
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import typer
+
+from nbkit.authoring.study import compare_head, start_study
+from nbkit.envs.helpful import all_questions, gold
+from nbkit.generate import generate
+from nbkit.trainers import dpo_runs as runs
+from nbkit.trainers import reward_model as rm
+from nbkit.trainers.dpo_config import Kind
+from nbkit.trainers.dpo_recipe import LIVE, MAX_NEW_TOKENS, VOCABULARY, Base, make_base
+from nbkit.trainers.grpo_scoring import Completion
+from nbkit.trainers.rlhf_config import RLHFConfig
+
+SEEDS = (1, 2, 3)
+DPO = replace(LIVE, steps=300)
+PPO = RLHFConfig(
+    updates=100, prompts=64, max_new_tokens=MAX_NEW_TOKENS, missing_eos_penalty=1.0, decay=True,
+    value_learning_rate=2e-3,
+)  # fmt: skip
+REWARD_MODEL = rm.RewardModelConfig(steps=125, batch_size=64, learning_rate=2e-3)
+DPO_BETAS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+PPO_BETAS = (0.02, 0.05, 0.1, 0.2, 0.5)
+KINDS: dict[str, Kind] = {"dpo": "sigmoid", "ipo": "ipo"}
+NS = (1, 2, 4, 8, 16, 32, 64)
+ARMS = (
+    *(f"dpo {beta}" for beta in DPO_BETAS),
+    *(f"ipo {beta}" for beta in DPO_BETAS[2:]),
+    *(f"ppo gold {beta}" for beta in PPO_BETAS),
+    *(f"ppo model {beta}" for beta in PPO_BETAS),
+    "best of n",
+)
+
+
+def best_of_n(base: Base, seed: int, samples: int = 64) -> dict[str, Any]:
+    """Gold reward of the best of n, chosen by gold and by a reward model, for all n at once.
+
+    From N samples the expectation over all subsets of n is a weighted sum of the sorted values:
+    the sample of rank i (from 0, best last) is the best with probability C(i, n-1) / C(N, n).
+    """
+    model = runs.make_reward_model(base, REWARD_MODEL, seed)
+    reward_of = rm.reward_function(model, VOCABULARY)
+    questions = all_questions(held_out=True)
+    made = generate(
+        base.model, [VOCABULARY.encode(q.prompt) for q in questions],
+        max_new_tokens=MAX_NEW_TOKENS, eos_ids=VOCABULARY.eos_id, pad_id=VOCABULARY.pad_id,
+        seeds=20_000 + seed, group_size=samples,
+    )  # fmt: skip
+    cut = made.truncated.tolist()
+    texts = [VOCABULARY.decode(row) for row in made.lists()]
+    asked = [questions[row // samples] for row in range(len(texts))]
+    golds = torch.tensor(
+        [gold(q, t, truncated=c) for q, t, c in zip(asked, texts, cut, strict=True)]
+    ).view(-1, samples)
+    answers = [
+        Completion(text, len(ids), truncated, tuple(ids))
+        for text, ids, truncated in zip(texts, made.lists(), cut, strict=True)
+    ]
+    proxy = torch.tensor(reward_of(asked, answers)).view(-1, samples)
+    curve = []
+    for n in NS:
+        weights = torch.tensor(
+            [math.comb(i, n - 1) / math.comb(samples, n) for i in range(samples)]
+        )
+        row = {"n": float(n), "kl": math.log(n) - (n - 1) / n}
+        for name, scores in (("gold", golds), ("model", proxy)):
+            order = scores.argsort(1)
+            row[name] = (golds.gather(1, order) * weights).sum(1).mean().item()
+        curve.append(runs.rounded(row))
+    return {"curve": curve}
+
+
+def work(task: tuple[str, int, str]) -> dict[str, Any]:
+    """One arm of one seed."""
+    arm, seed, device = task
+    base = make_base(seed, pairs=runs.PAIRS, device=device)
+    if arm == "best of n":
+        return {"arm": arm, "seed": seed, **best_of_n(base, seed)}
+    name, _, beta = arm.rpartition(" ")
+    if name in KINDS:
+        learn = replace(DPO, beta=float(beta), kind=KINDS[name])
+        return {"arm": arm, "seed": seed, **runs.run_dpo(base, base.pairs, learn, seed)}
+    reward = None
+    if name == "ppo model":
+        reward = runs.make_reward_model(base, REWARD_MODEL, seed)
+    config = replace(PPO, kl_coefficient=float(beta))
+    return {"arm": arm, "seed": seed, **runs.run_ppo(base, config, seed, reward)}
+
+
+def head() -> list[float]:
+    """Return the first figures of the study, from a base of ten steps; CI repeats them."""
+    base = make_base(SEEDS[0], pairs=64, sft_steps=60)
+    run = runs.run_dpo(base, base.pairs, replace(DPO, steps=4, batch_size=8), SEEDS[0], points=1)
+    return [*run["log"]["loss"], *run["log"]["logp_chosen"]]
+
+
+def main(
+    out: Path = Path("studies/results/dpo_frontier.json"),
+    device: str = "cpu",
+    jobs: int = 1,
+    check: bool = False,
+) -> None:
+    """Run the study and write its stamped result, or repeat its head with ``--check``."""
+    torch.set_num_threads(1)
+    if check:
+        compare_head(json.loads(out.read_text())["head"], head(), tol=0.05)
+        return
+    protocol = {
+        "dpo": asdict(DPO),
+        "ppo": asdict(PPO),
+        "reward_model": asdict(REWARD_MODEL),
+        "pairs": runs.PAIRS,
+        "arms": list(ARMS),
+    }
+    study = start_study(out, seeds=SEEDS, config=protocol)
+    # The slowest arms first, so that none is left running alone at the end.
+    arms = sorted(ARMS, key=lambda arm: not arm.startswith("ppo"))
+    pairs = [(arm, seed) for arm in arms for seed in SEEDS]
+    tasks = [(a, s, runs.spread_over(device, number)) for number, (a, s) in enumerate(pairs)]
+    study.finish({"runs": runs.pool(work, tasks, jobs), "protocol": protocol, "head": head()})
+
+
+if __name__ == "__main__":
+    typer.run(main)
