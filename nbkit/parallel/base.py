@@ -1,0 +1,235 @@
+"""The interface that a trainer speaks to; each back-end fills in what differs.
+
+parallel = connect(ParallelConfig(backend="fsdp2"))
+parallel.prepare(model, lambda parameters: torch.optim.AdamW(parameters, lr=1e-3))
+tokens, = parallel.total(mask.sum())
+for part in parallel.parts(micro_batches):
+    parallel.backward(loss_sum(parallel.model, part) / tokens)
+norm = parallel.step(max_norm=1.0)
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from nbkit.parallel import counts
+from nbkit.parallel.blocks import prepare_blocks
+from nbkit.parallel.config import ParallelConfig
+from nbkit.parallel.world import World
+
+Item = TypeVar("Item")
+MakeOptimiser = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
+# {"model": {name: tensor}, "optimiser": {kind: {name: tensor}}}: what a checkpoint shards
+State = dict[str, dict[str, Any]]
+
+
+class Parallel(ABC):
+    """One model with its optimiser, spread over the ranks of a world.
+
+    Attributes:
+        config: how.
+        world: who.
+        model: call this in training; its parameters may be shards.
+        optimiser: has ``param_groups``, where a scheduler sets the learning rate.
+
+    """
+
+    trains: ClassVar[str]  # one line for a log: which of weights, gradients, state are sharded
+
+    def __init__(self, config: ParallelConfig, world: World) -> None:
+        self.config, self.world = config, world
+        self.model: Any = None
+        self.optimiser: Any = None
+        self._plain: Any = None
+
+    # ---- set-up
+
+    def prepare(self, model: nn.Module, make_optimiser: MakeOptimiser) -> None:
+        """Spread a model, then make its optimiser (it must hold the parameters as they are then).
+
+        Args:
+            model: the same weights on every rank; changed in place.
+            make_optimiser: from parameters to an optimiser of torch.
+
+        Raises:
+            ValueError: a model without a parameter that learns.
+
+        """
+        if not any(p.requires_grad for p in model.parameters()):
+            raise ValueError(
+                "model: all its parameters are frozen; a model that does not learn goes to "
+                "`frozen`, which makes no optimiser and no reducer"
+            )
+        self._plain = model.to(self.world.device)
+        prepare_blocks(model, self.config)
+        self._wrap(model, make_optimiser)
+
+    def frozen(self, model: nn.Module) -> Any:
+        """Place a model that only scores (reference, reward): on the device, without gradients.
+
+        DDP would refuse it, because there is no gradient to reduce. Every rank holds all of it,
+        except under FSDP2, which shards it like the policy.
+        """
+        return model.to(self.world.device).requires_grad_(False).eval()
+
+    @abstractmethod
+    def _wrap(self, model: nn.Module, make_optimiser: MakeOptimiser) -> None: ...
+
+    # ---- a step
+
+    def total(self, *values: float | Tensor) -> list[float]:
+        """Sum each value over the ranks (token counts, sums of metrics)."""
+        return counts.total(values, self.world.device)
+
+    def largest(self, value: float) -> float:
+        """The largest value of any rank."""
+        return counts.largest(value, self.world.device)
+
+    def parts(self, micro_batches: Sequence[Item]) -> Iterator[Item | None]:
+        """The micro-batches of one step, as many on every rank; gradients are summed at the last.
+
+        Under sharding a forward pass is a collective operation, so a rank with fewer micro-batches
+        than another is given None, and must run the model once more with a loss of 0.
+        """
+        number = int(self.largest(len(micro_batches)))
+        for index in range(number):
+            self._expect(last=index == number - 1)
+            yield micro_batches[index] if index < len(micro_batches) else None
+        self._expect(last=True)
+
+    def _expect(self, *, last: bool) -> None:  # noqa: B027 (most back-ends need not know)
+        """Told before each forward pass, because DDP decides there whether it will reduce."""
+
+    def backward(self, loss: Tensor) -> None:
+        """Add the gradient of a part of the global loss.
+
+        Args:
+            loss: this rank's part: local sum over global count. The parts of all ranks and all
+                micro-batches add up to the loss of the batch.
+
+        """
+        # Every back-end averages gradients over the ranks; here that division is undone, visibly.
+        self._backward(loss * self.world.size)
+
+    def _backward(self, loss: Tensor) -> None:
+        loss.backward()
+
+    def step(self, max_norm: float | None = None) -> float:
+        """Clip to a global norm, step, clear the gradients; return the norm before clipping.
+
+        Raises:
+            RuntimeError: a norm that is not finite; no step is taken.
+
+        """
+        norm = self._step(math.inf if max_norm is None else max_norm)
+        if not math.isfinite(norm):
+            raise RuntimeError(
+                f"the gradient's norm is {norm}; no step was taken. Look at the logits, the "
+                "learning rate and the loss of this batch"
+            )
+        return norm
+
+    def _step(self, max_norm: float) -> float:
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), max_norm)
+        full = getattr(norm, "full_tensor", None)
+        value = float(norm if full is None else full())
+        if math.isfinite(value):
+            self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        return value
+
+    # ---- the whole model
+
+    def gathered(self) -> AbstractContextManager[Any]:
+        """The module with whole parameters, for sampling; every rank must enter and leave.
+
+        It is the model as it was handed to ``prepare``: read it, do not train it.
+        """
+        return nullcontext(self._plain)
+
+    def whole_state(self) -> dict[str, Tensor]:
+        """All parameters and buffers, whole, in float32 where they are trained, on the CPU.
+
+        A collective operation: every rank must call it, and every rank gets the result.
+        """
+        found = self.state(optimiser=False)["model"]
+        return {name: _whole(value).cpu() for name, value in found.items()}
+
+    # ---- checkpoints
+
+    def state(self, *, optimiser: bool = True) -> State:
+        """What a checkpoint holds, by the names of the plain model, sharded where it is sharded.
+
+        A collective operation. Tensors that share memory (tied embeddings) appear once.
+        """
+        found: State = {"model": dict(self._named()), "optimiser": {}}
+        if optimiser:
+            for name, parameter in self._plain.named_parameters():
+                for kind, value in self.optimiser.state.get(parameter, {}).items():
+                    found["optimiser"].setdefault(kind, {})[name] = value
+        return found
+
+    def empty_state(self, kinds: dict[str, list[str]]) -> State:
+        """Tensors for a checkpoint to be read into.
+
+        Args:
+            kinds: for each kind of optimiser state ("exp_avg") the names of its parameters.
+
+        """
+        parameters = dict(self._plain.named_parameters())
+        found: State = {"model": dict(self._named()), "optimiser": {}}
+        for kind, names in kinds.items():
+            made = {name: _like(kind, parameters[name]) for name in names}
+            found["optimiser"][kind] = made
+        return found
+
+    def put(self, state: State) -> None:
+        """Take over what was read into ``empty_state``."""
+        parameters = dict(self._plain.named_parameters())
+        for kind, values in state["optimiser"].items():
+            for name, value in values.items():
+                self.optimiser.state[parameters[name]][kind] = value
+
+    def _named(self) -> Iterator[tuple[str, Tensor]]:
+        persistent = set(self._plain.state_dict(keep_vars=True))
+        for name, parameter in self._plain.named_parameters():
+            yield name, parameter.detach()
+        for name, buffer in self._plain.named_buffers():
+            if name in persistent:
+                yield name, buffer
+
+    def save(self, run: Path, number: int, **extra: Any) -> Path:
+        """Write a sharded checkpoint, see ``nbkit.parallel.checkpoint.save``."""
+        from nbkit.parallel.checkpoint import save
+
+        return save(self, run, number, **extra)
+
+    def load(self, run: Path, number: int | None = None) -> dict[str, Any] | None:
+        """Read the newest checkpoint of a run, see ``nbkit.parallel.checkpoint.load``."""
+        from nbkit.parallel.checkpoint import load
+
+        return load(self, run, number)
+
+    def barrier(self) -> None:
+        """Wait for all ranks."""
+        if dist.is_initialized():
+            dist.barrier()
+
+
+def _whole(value: Any) -> Tensor:
+    full = getattr(value, "full_tensor", None)
+    tensor: Tensor = value if full is None else full()
+    return tensor.detach()
+
+
+def _like(kind: str, parameter: Tensor) -> Tensor:
+    if kind == "step":  # a count, the same for all; torch keeps it on the CPU unless fused
+        return torch.zeros((), dtype=torch.float32)
+    return torch.zeros_like(parameter.detach())

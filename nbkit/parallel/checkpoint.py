@@ -1,0 +1,134 @@
+"""Sharded checkpoints: each rank writes its part, and any number of ranks can read the whole.
+
+The tensors go through ``torch.distributed.checkpoint``, for every back-end in one form: names of
+the plain model, float32, own shape. So a run may go on under another back-end or on another number
+of ranks. ``nbkit.cluster.checkpoints`` makes the folder appear whole or not at all.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch import Tensor
+from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter
+
+from nbkit.cluster.checkpoints import read_newest, write_folder
+from nbkit.parallel.base import Parallel
+from nbkit.parallel.manifest import read_manifest, write_manifest
+
+SHARDS = "shards"
+
+
+def save(
+    parallel: Parallel, run: Path, number: int, *, state: dict[str, Any] | None = None
+) -> Path:
+    """Write the checkpoint of a step; every rank calls this.
+
+    Args:
+        parallel: what is written: weights, the optimiser's state and its settings.
+        run: folder of the run.
+        number: of the step.
+        state: what else the next step depends on (sampler, schedule, KL controller), the same on
+            all ranks: tensors and plain data. The global random generators of each rank are added.
+
+    Returns:
+        the folder of the checkpoint.
+
+    """
+    parent = run / "checkpoints"
+    write_folder(
+        parent,
+        number,
+        {},
+        state=lambda: state or {},
+        write=lambda folder: write_shards(parallel, folder / SHARDS),
+    )
+    return parent / f"step_{number:08d}"
+
+
+def load(parallel: Parallel, run: Path, number: int | None = None) -> dict[str, Any] | None:
+    """Put a prepared model where the newest checkpoint was written; every rank calls this.
+
+    Args:
+        parallel: prepared with a model and an optimiser of the same kind; back-end and number of
+            ranks may be others.
+        run: folder of the run.
+        number: the step that it must be; None: the newest.
+
+    Returns:
+        what was given to ``save`` as `state`; None if the run has no checkpoint.
+
+    Raises:
+        ManifestError: the shards are not as they were written; nothing was read.
+        ValueError: the newest checkpoint is of another step, or of another model.
+
+    """
+    found = read_newest(run / "checkpoints", {})
+    if found is None:
+        return None
+    if number not in (None, found.step):
+        raise ValueError(f"{run} has its newest checkpoint at step {found.step}, not {number}")
+    read_shards(parallel, found.folder / SHARDS)
+    return found.state
+
+
+def write_shards(parallel: Parallel, folder: Path) -> None:
+    """Write weights and optimiser state, each rank its part, and the manifest."""
+    flat = flatten(parallel.state())
+    dcp.save(flat, storage_writer=FileSystemWriter(folder), no_dist=not dist.is_initialized())
+    parallel.barrier()
+    write_manifest(
+        folder,
+        backend=parallel.config.backend,
+        world_size=parallel.world.size,
+        groups=groups_of(parallel.optimiser),
+    )
+
+
+def read_shards(parallel: Parallel, folder: Path) -> None:
+    """Read weights and optimiser state into a prepared model, after its manifest was checked.
+
+    Raises:
+        ManifestError: the folder is not as it was written.
+        ValueError: another model.
+
+    """
+    manifest = read_manifest(folder)
+    reader = FileSystemReader(folder)
+    stored = set(reader.read_metadata().state_dict_metadata)
+    kinds: dict[str, list[str]] = {}
+    for key in stored:
+        place, _, rest = key.partition("|")
+        if place == "optimiser":
+            kind, _, name = rest.partition("|")
+            kinds.setdefault(kind, []).append(name)
+    wanted = {name for name, _ in parallel._plain.named_parameters()}
+    there = {key.partition("|")[2] for key in stored if key.startswith("model|")}
+    if wanted - there:
+        raise ValueError(f"{folder} is of another model: it lacks {min(wanted - there)}")
+    state = parallel.empty_state({kind: sorted(names) for kind, names in sorted(kinds.items())})
+    dcp.load(flatten(state), storage_reader=reader, no_dist=not dist.is_initialized())
+    parallel.put(state)
+    for group, noted in zip(parallel.optimiser.param_groups, manifest["groups"], strict=True):
+        group.update({k: tuple(v) if isinstance(v, list) else v for k, v in noted.items()})
+
+
+def flatten(state: dict[str, dict[str, Any]]) -> dict[str, Tensor]:
+    """{"model": {name: x}, "optimiser": {kind: {name: x}}} as {"model|name": x, ...}."""
+    flat = {f"model|{name}": value for name, value in state["model"].items()}
+    for kind, values in state["optimiser"].items():
+        flat |= {f"optimiser|{kind}|{name}": value for name, value in values.items()}
+    return flat
+
+
+def groups_of(optimiser: Any) -> list[dict[str, Any]]:
+    """The settings of an optimiser (learning rate, betas) as plain data."""
+    return [
+        {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in group.items()
+            if key != "params" and isinstance(value, int | float | bool | tuple | type(None))
+        }
+        for group in optimiser.param_groups
+    ]

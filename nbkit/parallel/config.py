@@ -1,0 +1,73 @@
+"""The settings of a back-end: one word chooses it, the rest has defaults."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from nbkit._inputs import check_choice, check_number
+
+# word -> (family, ZeRO stage, where the optimiser's state lives)
+BACKENDS: dict[str, tuple[str, int, str]] = {
+    "single": ("single", 0, "device"),
+    "ddp": ("ddp", 0, "device"),
+    "fsdp2": ("fsdp2", 3, "device"),
+    "zero1": ("deepspeed", 1, "device"),
+    "zero2": ("deepspeed", 2, "device"),
+    "zero3": ("deepspeed", 3, "device"),
+    "zero1-offload": ("deepspeed", 1, "cpu"),
+    "zero2-offload": ("deepspeed", 2, "cpu"),
+    "zero3-offload": ("deepspeed", 3, "cpu"),
+    "zero3-nvme": ("deepspeed", 3, "nvme"),
+}
+
+
+@dataclass(frozen=True)
+class ParallelConfig:
+    """How a model is spread over devices.
+
+    Attributes:
+        backend: a key of ``BACKENDS``.
+        precision: of the forward and backward pass; parameters that the optimiser steps, its state
+            and the sums of gradients over ranks are float32 in both.
+        checkpointing: what a block keeps for its backward pass: "none" keeps every activation,
+            "full" its input alone, "selective" also the results of its matrix products and of
+            attention.
+        compile: compile each block with ``torch.compile``.
+        reshard_after_forward: FSDP2 frees a block's parameters after its forward pass and gathers
+            them again for the backward pass. False keeps them: more memory, less traffic.
+        bucket_mb: megabytes of gradients that are reduced in one message.
+        nvme_path: folder on a fast disk, for "zero3-nvme".
+        seed: of data order and sampling, see ``nbkit.parallel.streams``.
+
+    """
+
+    backend: str = "single"
+    precision: Literal["float32", "bfloat16"] = "float32"
+    checkpointing: Literal["none", "full", "selective"] = "none"
+    compile: bool = False
+    reshard_after_forward: bool = True
+    bucket_mb: int = 25
+    nvme_path: str | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice("backend", self.backend, tuple(BACKENDS))
+        check_choice("precision", self.precision, ("float32", "bfloat16"))
+        check_choice("checkpointing", self.checkpointing, ("none", "full", "selective"))
+        check_number("bucket_mb", self.bucket_mb, 1)
+        if self.offload == "nvme" and self.nvme_path is None:
+            raise ValueError("nvme_path is missing: backend 'zero3-nvme' needs a folder on a disk")
+
+    @property
+    def family(self) -> str:
+        """The library: "single", "ddp", "fsdp2" or "deepspeed"."""
+        return BACKENDS[self.backend][0]
+
+    @property
+    def stage(self) -> int:
+        """The ZeRO stage that this amounts to: 1 shards the optimiser, 2 gradients, 3 weights."""
+        return BACKENDS[self.backend][1]
+
+    @property
+    def offload(self) -> str:
+        """Where the optimiser's state lives: "device", "cpu" or "nvme"."""
+        return BACKENDS[self.backend][2]

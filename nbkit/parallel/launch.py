@@ -1,0 +1,132 @@
+"""Several processes on this machine, from a test or a notebook: results come back, none is left."""
+
+import contextlib
+import os
+import pickle
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from nbkit.parallel.ports import free_port
+from nbkit.parallel.world import leave
+
+
+class RanksFailedError(RuntimeError):
+    """A process failed, was killed, or ran over the limit; the message holds each one's end."""
+
+
+def run_ranks(
+    function: Callable[..., Any],
+    size: int,
+    *arguments: Any,
+    timeout_s: float = 60.0,
+    start: str = "forkserver",
+    preload: Sequence[str] = ("nbkit.parallel",),
+) -> list[Any]:
+    """Call ``function(*arguments)`` in `size` processes; return what each returned, by rank.
+
+    Each finds RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT in its environment, as
+    under `torchrun`, so that ``nbkit.parallel.join`` works. When one fails the others are stopped,
+    and every process, with all that it started, has ended when this returns.
+
+    Args:
+        function: importable by name; or any function, with start="fork".
+        size: number of processes.
+        arguments: handed to each.
+        timeout_s: of the whole call.
+        start: "forkserver" (a clean process, whatever this one has done before) or "fork" (a copy
+            of this one, so that functions of a notebook can be used; on a CPU only).
+        preload: modules that the fork server imports once for all its children.
+
+    Raises:
+        RanksFailedError: with what each process said.
+
+    """
+    context: Any = get_context(start)
+    if start == "forkserver":
+        context.set_forkserver_preload(list(preload))
+    with tempfile.TemporaryDirectory() as folder:
+        port = free_port(os.getpid())
+        started = [
+            context.Process(
+                target=_child,
+                args=(function, arguments, rank, size, port, folder, dict(os.environ)),
+            )
+            for rank in range(size)
+        ]
+        try:
+            for process in started:
+                process.start()
+            _wait(started, time.monotonic() + timeout_s)
+        finally:
+            for process in started:
+                _end(process)
+        return _collect(started, Path(folder), timeout_s)
+
+
+def _child(
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    rank: int,
+    size: int,
+    port: int,
+    folder: str,
+    environment: dict[str, str],
+) -> None:
+    os.setpgid(0, 0)  # what this process starts is ended with it
+    os.environ.update(environment)
+    os.environ.update(
+        RANK=str(rank),
+        LOCAL_RANK=str(rank),
+        WORLD_SIZE=str(size),
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT=str(port),
+    )
+    out = Path(folder)
+    try:
+        result = pickle.dumps(function(*arguments))
+        (out / f"{rank}.new").write_bytes(result)
+        (out / f"{rank}.new").rename(out / f"{rank}.result")
+    except BaseException:
+        (out / f"{rank}.error").write_text(traceback.format_exc())
+        sys.stderr.flush()
+        os._exit(1)
+    finally:
+        leave()
+
+
+def _wait(started: list[Any], deadline: float) -> None:
+    """Until all have ended, one has failed (the others get a second more), or time is up."""
+    while any(process.is_alive() for process in started) and time.monotonic() < deadline:
+        if any(process.exitcode for process in started):
+            deadline = min(deadline, time.monotonic() + 1.0)
+        time.sleep(0.02)
+
+
+def _end(process: Any) -> None:
+    if process.pid is None:
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.join(10)
+
+
+def _collect(started: list[Any], folder: Path, timeout_s: float) -> list[Any]:
+    ends = []
+    for rank, process in enumerate(started):
+        error = folder / f"{rank}.error"
+        if error.exists():
+            ends.append(f"rank {rank} raised:\n{error.read_text()[-4000:]}")
+        elif not (folder / f"{rank}.result").exists():
+            why = "was stopped" if process.exitcode == -signal.SIGKILL else "ended"
+            ends.append(f"rank {rank} {why} without a result (exit code {process.exitcode})")
+    if ends:
+        raise RanksFailedError(f"within {timeout_s:.0f} s:\n" + "\n".join(ends))
+    # Written by our own children a moment ago, in a folder that only we can enter.
+    return [pickle.loads((folder / f"{rank}.result").read_bytes()) for rank in range(len(started))]

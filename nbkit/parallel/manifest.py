@@ -1,0 +1,74 @@
+"""A list of hashes beside files that must be unpickled: they are opened only if it agrees.
+
+``torch.distributed.checkpoint`` keeps its index as a pickle, and a pickle can run code. So shards
+are read only from a folder in which every file is as it was when the run wrote it, and no file is
+new.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+
+from nbkit.parallel.counts import gather_objects
+from nbkit.provenance import write_json
+
+NAME = "manifest.json"
+
+
+class ManifestError(ValueError):
+    """A folder is not what its manifest says; nothing of it was opened."""
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Name and hash of every file below a folder; ranks share the work and all get the result."""
+    names = sorted(
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != NAME
+    )
+    rank, size = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+    mine = {name: digest(folder / name) for name in names[rank::size]}
+    return {name: value for part in gather_objects(mine) for name, value in part.items()}
+
+
+def write_manifest(folder: Path, **facts: Any) -> None:
+    """Note the files of a folder and some facts; every rank calls this when all have written."""
+    files = digests(folder)
+    if not dist.is_initialized() or dist.get_rank() == 0:
+        write_json(folder / NAME, {"format": 1, **facts, "files": files})
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Check every file of a folder against its manifest; return the manifest.
+
+    Every rank calls this.
+
+    Raises:
+        ManifestError: no manifest, or a file that is missing, changed, or not in it.
+
+    """
+    path = folder / NAME
+    if not path.exists():
+        raise ManifestError(f"{folder} has no {NAME}: it was not written by a run, or not finished")
+    manifest: dict[str, Any] = json.loads(path.read_text())
+    found, noted = digests(folder), manifest["files"]
+    for word, names in (
+        ("is missing", noted.keys() - found.keys()),
+        ("is not in the manifest", found.keys() - noted.keys()),
+        ("has changed", {n for n in noted.keys() & found.keys() if noted[n] != found[n]}),
+    ):
+        if names:
+            raise ManifestError(
+                f"{folder / min(names)} {word}; shards hold pickled data and are opened only as "
+                "the run wrote them. Restore the folder, or train from an older checkpoint"
+            )
+    return manifest

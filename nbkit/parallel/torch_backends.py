@@ -1,0 +1,102 @@
+"""One device, DDP and FSDP2: the back-ends that come with torch."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+
+from nbkit.parallel.base import MakeOptimiser, Parallel
+from nbkit.parallel.blocks import blocks_of
+
+
+class Single(Parallel):
+    """One device. The reference that the others must equal."""
+
+    trains: ClassVar[str] = "everything whole, once"
+
+    def _wrap(self, model: nn.Module, make_optimiser: MakeOptimiser) -> None:
+        _autocast(model, self.config.precision, self.world.device)
+        self.model = model
+        self.optimiser = make_optimiser(p for p in model.parameters() if p.requires_grad)
+
+
+class DDP(Parallel):
+    """Everything whole on each rank; gradients are averaged in buckets during the backward pass."""
+
+    trains: ClassVar[str] = "everything whole on each rank; gradients all-reduced"
+
+    def _wrap(self, model: nn.Module, make_optimiser: MakeOptimiser) -> None:
+        device = self.world.device
+        _autocast(model, self.config.precision, device)
+        self.model = nn.parallel.DistributedDataParallel(
+            model,
+            device_ids=[device.index] if device.type == "cuda" else None,
+            bucket_cap_mb=self.config.bucket_mb,
+            gradient_as_bucket_view=True,
+            broadcast_buffers=False,
+        )
+        self.optimiser = make_optimiser(p for p in model.parameters() if p.requires_grad)
+
+    def _expect(self, *, last: bool) -> None:
+        self.model.require_backward_grad_sync = last  # what `no_sync` sets
+
+
+class FSDP2(Parallel):
+    """Weights, gradients and optimiser sharded by block; a block is gathered when it is needed."""
+
+    trains: ClassVar[str] = "weights, gradients and state sharded; weights gathered block by block"
+
+    def _wrap(self, model: nn.Module, make_optimiser: MakeOptimiser) -> None:
+        self._shard(model)
+        self.model = model
+        # After sharding: the optimiser must hold the shards, not the tensors that they replace.
+        self.optimiser = make_optimiser(p for p in model.parameters() if p.requires_grad)
+
+    def frozen(self, model: nn.Module) -> Any:
+        """Shard a model that only scores; its blocks are gathered for each forward pass."""
+        model.to(self.world.device).requires_grad_(False).eval()
+        self._shard(model)
+        return model
+
+    def _shard(self, model: nn.Module) -> None:
+        mesh = init_device_mesh(self.world.device.type, (self.world.size,))
+        low = torch.bfloat16 if self.config.precision == "bfloat16" else None
+        options: dict[str, Any] = {
+            "mesh": mesh,
+            "mp_policy": MixedPrecisionPolicy(
+                param_dtype=low,
+                reduce_dtype=torch.float32,
+                # A frozen model hands its scores on in float32 like the policy does.
+                cast_forward_inputs=low is not None,
+            ),
+        }
+        for block in blocks_of(model):
+            fully_shard(block, reshard_after_forward=self.config.reshard_after_forward, **options)
+        fully_shard(model, **options)
+
+    def _expect(self, *, last: bool) -> None:
+        # Reduced after every micro-batch: a rank never holds a whole model's gradients. Only the
+        # wait for the last messages is put off.
+        self.model.set_is_last_backward(last)
+
+    @contextmanager
+    def gathered(self) -> Iterator[Any]:
+        """All blocks gathered at once, in the precision of the forward pass."""
+        sharded = [m for m in self._plain.modules() if isinstance(m, FSDPModule)]
+        for module in sharded:
+            module.unshard()
+        try:
+            yield self._plain
+        finally:
+            for module in sharded:
+                module.reshard()
+
+
+def _autocast(model: nn.Module, precision: str, device: torch.device) -> None:
+    """Run the forward pass in bfloat16; parameters, gradients and optimiser stay float32."""
+    if precision == "bfloat16":
+        model.forward = torch.autocast(device.type, dtype=torch.bfloat16)(model.forward)  # type: ignore[method-assign]

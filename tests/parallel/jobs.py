@@ -1,0 +1,133 @@
+"""What runs inside the processes: a tiny model, rows of many lengths, and a training loop."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from nbkit.logprobs import next_token_logprobs
+from nbkit.parallel import ParallelConfig, connect, join
+from nbkit.parallel.launch import run_ranks
+from nbkit.parallel.streams import GlobalBatches, mine
+from tests.rlvr.small import VOCABULARY, model
+
+ROWS, STEPS = 8, 10
+
+
+def one_thread():
+    torch.set_num_threads(1)
+
+
+def batch(step, rows=ROWS, width=10):
+    """The global batch of a step: ids (rows, width), mask of the tokens that count."""
+    g = torch.Generator().manual_seed(1000 + step)
+    ids = torch.randint(2, len(VOCABULARY), (rows, width), generator=g)
+    lengths = torch.randint(2, width + 1, (rows,), generator=g)
+    lengths[0], lengths[-1] = width, 2  # the halves of the batch never hold as many tokens
+    return ids, torch.arange(width) < lengths[:, None]
+
+
+def negative_loglikelihood(wrapped, ids, mask):
+    """Sum over tokens, not their mean."""
+    logits = wrapped(input_ids=ids, attention_mask=mask.long(), use_cache=False).logits
+    return -next_token_logprobs(logits, ids, mask=mask).sum()
+
+
+def sft_step(parallel, step, micro=2, max_norm=1.0):
+    """One step on this rank's rows of the global batch; (loss of the batch, gradient norm)."""
+    ids, mask = batch(step)
+    mine = slice(parallel.world.rank, None, parallel.world.size)
+    ids, mask = ids[mine], mask[mine]
+    (tokens,) = parallel.total(mask[:, 1:].sum())
+    local = 0.0
+    for part in parallel.parts(list(zip(ids.split(micro), mask.split(micro), strict=True))):
+        loss = negative_loglikelihood(parallel.model, *part) / tokens
+        parallel.backward(loss)
+        local += loss.item()
+    norm = parallel.step(max_norm)
+    return parallel.total(local)[0], norm
+
+
+def adamw(parameters):
+    return torch.optim.AdamW(parameters, lr=1e-2, weight_decay=0.1, betas=(0.9, 0.95))
+
+
+def prepared(word, weights=0, **settings):
+    one_thread()
+    parallel = connect(ParallelConfig(backend=word, **settings), join("cpu", timeout_s=60))
+    parallel.prepare(model(seed=weights, layers=2).train(), adamw)
+    return parallel
+
+
+def sft(word, **settings):
+    """Losses, norms and the weights at the end."""
+    parallel = prepared(word, **settings)
+    seen = [sft_step(parallel, step) for step in range(STEPS)]
+    return seen, {k: v.numpy() for k, v in parallel.whole_state().items()}
+
+
+def ranks(size, function, *arguments, timeout_s=60.0):
+    """`function` in `size` processes that begin with everything imported."""
+    return run_ranks(
+        function,
+        size,
+        *arguments,
+        timeout_s=timeout_s,
+        preload=("tests.parallel.warm", "tests.parallel.jobs"),
+    )
+
+
+def saved_and_unbroken(word, folder):
+    """Save after five of ten steps and go on; losses, and the whole state at step 5 and 10."""
+    parallel = prepared(word)
+    batches = GlobalBatches(64, ROWS, seed=3)
+    controller = {"coefficient": 0.2}
+    losses, middle = [], None
+    for step in range(STEPS):
+        losses.append(noisy_step(parallel, batches, controller))
+        if step == 4:
+            extra = {"batches": batches.state_dict(), "controller": dict(controller)}
+            parallel.save(Path(folder), 5, state=extra)
+            middle = everything(parallel)
+    return losses, middle, everything(parallel)
+
+
+def resumed(word, folder, steps=5):
+    """A new process: other random states, other weights, then load and take the other five."""
+    torch.manual_seed(999)
+    parallel = prepared(word, weights=77)
+    batches, controller = GlobalBatches(64, ROWS, seed=3), {"coefficient": 0.0}
+    state = parallel.load(Path(folder))
+    batches.load_state_dict(state["batches"])
+    controller.update(state["controller"])
+    at_start = everything(parallel)
+    losses = [noisy_step(parallel, batches, controller) for _ in range(steps)]
+    return losses, at_start, everything(parallel)
+
+
+def noisy_step(parallel, batches, controller):
+    """A step that hangs on everything that a resumed run must have back."""
+    rows = mine(batches.next(), parallel.world.rank, parallel.world.size)
+    ids, mask = batch(0, rows=64)
+    ids, mask = ids[rows], mask[rows]
+    noise = torch.rand(()).item() + random.random() + np.random.rand()
+    (tokens, noise) = parallel.total(mask[:, 1:].sum(), noise)
+    for group in parallel.optimiser.param_groups:
+        group["lr"] = 1e-2 * (0.5 + controller["coefficient"])
+    local = 0.0
+    for part in parallel.parts([(ids, mask)]):
+        loss = (1 + 0.1 * noise) * negative_loglikelihood(parallel.model, *part) / tokens
+        parallel.backward(loss)
+        local += loss.item()
+    parallel.step(1.0)
+    controller["coefficient"] *= 0.9
+    return parallel.total(local)[0]
+
+
+def everything(parallel):
+    """Weights and optimiser state, whole, as arrays."""
+    from nbkit.parallel.base import _whole
+    from nbkit.parallel.checkpoint import flatten
+
+    return {k: _whole(v).cpu().clone().numpy() for k, v in flatten(parallel.state()).items()}
