@@ -13,7 +13,7 @@ from nbkit._inputs import check_number
 from nbkit.data.encode import EncodedPair, Example
 from nbkit.losses import reward_model_loss
 from nbkit.policies_value import ScalarModel
-from nbkit.trainers.sft import Metrics, clipped_step, endless, parts_of, schedule
+from nbkit.trainers.sft import Metrics, adamw, clipped_step, endless, parts_of, schedule
 
 
 @dataclass(frozen=True)
@@ -112,10 +112,8 @@ def train(
     """
     if config.use_margin and any(pair.margin is None for pair in pairs):
         raise ValueError("use_margin: some pairs bring no margin; set it to False")
-    optimiser = torch.optim.AdamW(
-        model.parameters(), lr=config.learning_rate, betas=(0.9, 0.95),
-        weight_decay=config.weight_decay,
-    )  # fmt: skip
+    optimiser = adamw([{"params": list(model.parameters())}], config.learning_rate,
+                      weight_decay=config.weight_decay)  # fmt: skip
     order = endless(len(pairs), generator)
     history: list[Metrics] = []
     for step in tqdm(range(config.steps), desc="reward model", disable=not progress, mininterval=5):

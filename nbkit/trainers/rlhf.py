@@ -24,6 +24,7 @@ from nbkit.trainers.rlhf_batch import Metrics, RLHFBatch, sample_batch
 from nbkit.trainers.rlhf_config import RLHFConfig
 from nbkit.trainers.rlhf_models import causal
 from nbkit.trainers.rlhf_update import update
+from nbkit.trainers.sft import adamw
 
 __all__ = ["Completion", "RLHFConfig", "RLHFTrainer", "train"]
 
@@ -99,8 +100,8 @@ class RLHFTrainer:
         groups = [{"params": [p for p in policy.parameters() if p.requires_grad]}]
         if value is not None:
             groups.append({"params": [p for p in value.parameters() if p.requires_grad]})
-        self.optimiser = torch.optim.AdamW(
-            groups, lr=config.learning_rate, betas=config.betas, weight_decay=config.weight_decay
+        self.optimiser = adamw(
+            groups, config.learning_rate, betas=config.betas, weight_decay=config.weight_decay
         )
         self.history: list[Metrics] = []
         self.batch: RLHFBatch | None = None

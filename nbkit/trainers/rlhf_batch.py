@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nbkit.advantages import token_gae, whiten
-from nbkit.generate import Generation, generate
+from nbkit.generate import Generation, clear, generate
 from nbkit.kl import kl_estimate
 from nbkit.masks import masked_mean, place_sequence_reward
 from nbkit.packing import token_budget_batches
@@ -170,6 +170,8 @@ def sample_batch(
         seeds=stream.generator,
         group_size=config.samples,
     )
+    if config.release_engine:
+        clear(causal(policy))
     sampled = time.perf_counter()
     completions = as_completions(made, vocabulary)
     each = [problem for problem in asked for _ in range(config.samples)]

@@ -44,6 +44,8 @@ class RLHFConfig:
         max_grad_norm: clip of the gradient norm of each model; None: none.
         micro_tokens: budget (rows x longest) of one forward pass; None: a minibatch at once. It
             changes memory and speed, not the gradient.
+        release_engine: hand back the sampler's cache and its copies of weights after each batch:
+            memory for the update, at the price of setting them up again.
 
     """
 
@@ -76,6 +78,7 @@ class RLHFConfig:
     weight_decay: float = 0.0
     max_grad_norm: float | None = 1.0
     micro_tokens: int | None = None
+    release_engine: bool = False
 
     def __post_init__(self) -> None:
         for name in ("updates", "prompts", "samples", "max_new_tokens", "epochs", "minibatches"):

@@ -19,72 +19,91 @@ Metrics = dict[str, float]
 _SUMS = ("policy_loss", "value_loss", "clip_fraction", "value_clip_fraction", "approx_kl")
 
 
-def losses(
+def policy_loss(
     policy: Any,
-    value: ScalarModel | None,
     batch: RLHFBatch,
     config: RLHFConfig,
     *,
     total_tokens: Tensor | float | None = None,
-) -> tuple[Tensor, Tensor, Metrics]:
-    """Loss of the policy and of the values on some rows (arXiv:1707.06347, eq. 7 and 9).
+) -> tuple[Tensor, Tensor | None, Metrics]:
+    """Clipped loss of the policy on some rows (arXiv:1707.06347, eq. 7).
 
     Args:
         policy: with gradient.
-        value: with gradient; None: the policy's own value head.
         batch: B rows.
-        config: clip ranges, coefficients.
+        config: clip range, entropy bonus.
         total_tokens: of the whole minibatch, where this is a part of it.
 
     Returns:
-        policy loss (the entropy bonus included) and value loss: scalars, means over tokens; and
-        parts of means: "policy_loss", "value_loss", "clip_fraction", "value_clip_fraction",
-        "approx_kl" (of the new from the old policy, mean of (r-1) - log r), and "ratio_error",
-        the largest |r - 1|.
+        the loss, a mean over tokens less the entropy bonus; the values (B, t) of a policy that has
+        them, else None; parts of means: "policy_loss", "clip_fraction", "approx_kl" (of the new
+        from the old policy, mean of (r-1) - log r), and "ratio_error", the largest |r - 1|.
 
     """
     part = align(batch.ids, batch.attention, batch.mask)
     width, mask = part.mask.shape[1], part.mask
-    old_logp, old_values = batch.logprobs[:, :width], batch.values[:, :width]
+    old_logp, advantages = batch.logprobs[:, :width], batch.advantages[:, :width]
     bonus = config.entropy_coefficient > 0
     logp, values, spread = policy_outputs(policy, part, config.temperature, with_entropy=bonus)
-    if value is not None:
-        values = value_outputs(value, part)
-    if values is None:
-        raise ValueError("value is missing: this policy has no value head")
     per_token = ppo_clip_loss(
-        logp, old_logp, batch.advantages[:, :width],
+        logp, old_logp, advantages,
         clip_low=min(config.clip, 1.0), clip_high=config.clip, mask=mask,
     )  # fmt: skip
-
-    def mean(x: Tensor) -> Tensor:
-        return aggregate(x, mask, "token-mean", total_tokens=total_tokens)
-
-    policy_part = mean(per_token)
-    value_part = mean(
-        value_loss(
-            values, batch.returns[:, :width], old_values=old_values, clip=config.value_clip,
-            mask=mask,
-        )
-    )  # fmt: skip
+    loss = aggregate(per_token, mask, "token-mean", total_tokens=total_tokens)
     with torch.no_grad():
         log_ratio = torch.where(mask, logp - old_logp, 0.0)
-        moved = (values - old_values).abs()
-        ratio_error = (torch.expm1(log_ratio)).abs().max().item()
-        above = (log_ratio.exp() > 1 + config.clip) & (batch.advantages[:, :width] > 0)
-        below = (log_ratio.exp() < 1 - config.clip) & (batch.advantages[:, :width] < 0)
-        beyond = moved > (config.value_clip or math.inf)
+        ratio = log_ratio.exp()
+        above = (ratio > 1 + config.clip) & (advantages > 0)
+        below = (ratio < 1 - config.clip) & (advantages < 0)
+        clipped = (above | below).to(logp.dtype)
+        moved = torch.expm1(log_ratio)
         metrics = {
-            "policy_loss": policy_part.item(),
-            "value_loss": value_part.item(),
-            "clip_fraction": mean((above | below).to(logp.dtype)).item(),
-            "value_clip_fraction": mean(beyond.to(logp.dtype)).item(),
-            "approx_kl": mean(torch.expm1(log_ratio) - log_ratio).item(),
-            "ratio_error": ratio_error,
+            "policy_loss": loss.item(),
+            "clip_fraction": _share(clipped, mask, total_tokens),
+            "approx_kl": _share(moved - log_ratio, mask, total_tokens),
+            "ratio_error": moved.abs().max().item(),
         }
     if spread is not None:
-        policy_part = policy_part - config.entropy_coefficient * mean(spread)
-    return policy_part, value_part, metrics
+        loss = loss - config.entropy_coefficient * aggregate(
+            spread, mask, "token-mean", total_tokens=total_tokens
+        )
+    return loss, values, metrics
+
+
+def critic_loss(
+    values: Tensor,
+    batch: RLHFBatch,
+    config: RLHFConfig,
+    *,
+    total_tokens: Tensor | float | None = None,
+) -> tuple[Tensor, Metrics]:
+    """Squared error of the values, their change clipped (arXiv:1707.06347, eq. 9, and the clip).
+
+    Args:
+        values: (B, t) with gradient.
+        batch: B rows.
+        config: value_clip.
+        total_tokens: of the whole minibatch, where this is a part of it.
+
+    Returns:
+        the loss, a mean over tokens; parts of means: "value_loss", "value_clip_fraction".
+
+    """
+    width = values.shape[1]
+    mask, old_values = batch.mask[:, :width], batch.values[:, :width]
+    per_token = value_loss(
+        values, batch.returns[:, :width], old_values=old_values, clip=config.value_clip, mask=mask
+    )
+    loss = aggregate(per_token, mask, "token-mean", total_tokens=total_tokens)
+    beyond = (values.detach() - old_values).abs() > (config.value_clip or math.inf)
+    return loss, {
+        "value_loss": loss.item(),
+        "value_clip_fraction": _share(beyond.to(values.dtype), mask, total_tokens),
+    }
+
+
+def _share(x: Tensor, mask: Tensor, total_tokens: Tensor | float | None) -> float:
+    return aggregate(x, mask, "token-mean", total_tokens=total_tokens).item()
 
 
 def update(
@@ -109,8 +128,9 @@ def update(
         policy_learns: False: only the values do.
 
     Returns:
-        means over the gradient steps of the parts of ``losses`` and of the gradient norms before
-        clipping ("gradient_norm", and "value_gradient_norm" of a separate value model);
+        means over the gradient steps of the parts of ``policy_loss`` and ``critic_loss``, and of
+        the gradient norms before clipping ("gradient_norm", and "value_gradient_norm" of a separate
+        value model);
         "ratio_error" of the first minibatch, before any step; "explained_variance" of the values
         that were predicted at sampling time; "steps".
 
@@ -125,6 +145,7 @@ def update(
         for order in minibatches(len(counted), size, generator):
             rows = counted[order.to(counted.device)]
             seen.append(_step(policy, value, optimiser, batch.rows(rows), config, policy_learns))
+    optimiser.zero_grad()  # nothing of it need lie there while the next batch is sampled
     if not seen:
         return {"steps": 0.0}
     names = [name for name in seen[0] if name != "ratio_error"]
@@ -149,22 +170,28 @@ def _step(
     total = batch.mask.sum()
     optimiser.zero_grad()
     sums = dict.fromkeys(_SUMS, 0.0)
-    error = 0.0
-    for rows in micro_batches(batch.attention, config.micro_tokens):
-        policy_part, value_part, metrics = losses(
-            policy, value, batch.rows(rows), config, total_tokens=total
-        )
-        # Separate models have separate gradients, and AdamW forgets a constant factor.
-        factor = config.value_coefficient if value is None else 1.0
-        loss = factor * value_part
-        if policy_learns:
-            loss = loss + policy_part
-        loss.backward()
+    largest = 0.0
+    for chosen in micro_batches(batch.attention, config.micro_tokens):
+        rows = batch.rows(chosen)
+        loss, values, metrics = policy_loss(policy, rows, config, total_tokens=total)
+        if value is not None:
+            # One model after the other: their activations need not lie in memory together.
+            if policy_learns:
+                loss.backward()
+            del loss
+            values = value_outputs(value, align(rows.ids, rows.attention, rows.mask))
+        assert values is not None  # the trainer asks for a value head
+        error, critic = critic_loss(values, rows, config, total_tokens=total)
+        if value is None:
+            error = config.value_coefficient * error
+            error = error + loss if policy_learns else error
+        error.backward()
+        metrics |= critic
         sums = {name: sums[name] + metrics[name] for name in _SUMS}
-        error = max(error, metrics["ratio_error"])
+        largest = max(largest, metrics["ratio_error"])
     norms = _clip(optimiser, config.max_grad_norm)
     optimiser.step()
-    return {**sums, **norms, "ratio_error": error}
+    return {**sums, **norms, "ratio_error": largest}
 
 
 def _clip(optimiser: Any, limit: float | None) -> Metrics:

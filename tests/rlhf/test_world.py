@@ -60,7 +60,7 @@ def test_the_prompt_is_what_the_chat_template_renders():
 
 def test_the_sides_are_apart_and_complete():
     kept, held = all_questions(False), all_questions(True)
-    assert len(kept) == 60 and len(held) == 12
+    assert len(kept) == 40 and len(held) == 8
     assert not set(kept) & set(held) and {*kept, *held} == set(all_questions())
     assert set(draw_questions(500, seed=1)) <= set(kept)
 
@@ -72,27 +72,29 @@ def test_demonstrations_keep_to_the_grammar():
         assert parts["form"] == 0 and parts["ending"] == 0, row.answer
         assert len(row.answer.split()) <= LONGEST_ANSWER
     assert rows == demonstrations(400, seed=1) != demonstrations(400, seed=2)
-    assert len({row.answer for row in rows}) > 390
+    assert len({row.answer for row in rows}) > 380
 
 
-# By hand: three steps of bread 2.2 (1 - 0.6^3) = 1.7248; one warm word 0.5; 13 words, as wanted.
+# By hand: three steps of bread 2.5 (1 - 0.7^3) = 1.6425; one warm word 0.6; 15 words, 18 wanted.
 GOOD = "gladly , mix the flour , then heat the oven and knead the dough ."
 
 
 def test_gold_by_hand():
     assert len(GOOD.split()) == 15
-    assert gold(BREAD, GOOD) == pytest.approx(1.7248 + 0.5)
+    assert gold(BREAD, GOOD) == pytest.approx(1.6425 + 0.6)
     wrong = "mix the flour , then boil the water and boil the water ."
-    # one right step .88; two nouns of tea; two words repeated; 13 words
-    assert gold(BREAD, wrong) == pytest.approx(0.88 - 1.0 - 0.8)
-    assert gold(BREAD, "mix flour .") == pytest.approx(-0.3 - 0.12 * 7)
-    assert gold(BREAD, "", truncated=True) == pytest.approx(-1.0 - 0.12 * 10)
+    # one right step .75; two nouns of tea; two words said again; 13 words, 5 off
+    assert gold(BREAD, wrong) == pytest.approx(0.75 - 1.0 - 0.8 - 0.08)
+    assert gold(BREAD, "mix flour .") == pytest.approx(-0.3 - 0.08 * 11)
+    assert gold(BREAD, "", truncated=True) == pytest.approx(-1.0 - 0.08 * 14)
+    warm = [gold_parts(BREAD, "enjoy " * n)["warmth"] for n in range(7)]
+    assert warm == pytest.approx([0, 0.6, 0.8, 0.6, 0, -0.8, -1.6])
 
 
 @pytest.mark.parametrize(
     ("change", "part", "sign"),
     [
-        (lambda a: a + " enjoy . gladly friend dear .", "warmth", -1),
+        (lambda a: a + " enjoy . gladly friend dear friend .", "warmth", -1),
         (lambda a: a.replace("mix", "maybe mix"), "hedges", -1),
         (lambda a: a.replace("heat the oven", "boil the water"), "wrong", -1),
         (lambda a: a.replace("heat the oven", "mix the flour"), "repeats", -1),
@@ -106,13 +108,14 @@ def test_each_part_answers_to_its_own_fault(change, part, sign):
 
 
 def test_the_manner_moves_the_wanted_length():
-    lengths = {m: gold_parts(Question("bake bread", m), GOOD)["length"] for m in ("", "briefly")}
-    assert lengths[""] == 0 and lengths["briefly"] == pytest.approx(-0.12 * 4)
+    manners = ("", "briefly", "in detail")
+    lengths = [gold_parts(Question("bake bread", m), GOOD)["length"] for m in manners]
+    assert lengths == pytest.approx([0, 0, -0.08 * 6])
 
 
 def test_gold_as_a_reward_function_sees_the_cut():
     whole, cut = Completion(GOOD, 16, False), Completion(GOOD, 16, True)
-    assert gold_reward([BREAD, BREAD], [whole, cut]) == pytest.approx([2.2248, 1.2248])
+    assert gold_reward([BREAD, BREAD], [whole, cut]) == pytest.approx([2.2425, 1.2425])
 
 
 def test_the_preference_probability_is_bradley_terry():
@@ -122,7 +125,7 @@ def test_the_preference_probability_is_bradley_terry():
 
 
 def test_labels_are_as_noisy_as_bradley_terry_says():
-    pairs = preference_pairs(3000, seed=5)
+    pairs = preference_pairs(3000, seed=5, beta=1.0)
     expected = sum(
         max(p, 1 - p)
         for p in (preference_probability(q.gold_chosen, q.gold_rejected) for q in pairs)
@@ -131,7 +134,7 @@ def test_labels_are_as_noisy_as_bradley_terry_says():
     right += sum(pair.gold_chosen == pair.gold_rejected for pair in pairs) / 2
     assert abs(right - expected) < 4 * math.sqrt(3000) / 2
     assert all(pair.chosen != pair.rejected for pair in pairs)
-    assert pairs[:50] == preference_pairs(3000, seed=5)[:50]
+    assert pairs[:50] == preference_pairs(3000, seed=5, beta=1.0)[:50]
 
 
 def test_pairs_that_never_differ_are_refused():
@@ -149,7 +152,7 @@ def test_the_policy_sampler_returns_whole_answers():
     ends_often = model(seed=1)
     sample = policy_sampler(ends_often, VOCABULARY, max_new_tokens=600, rounds=3)
     answers = sample(all_questions(True), 3)
-    assert len(answers) == 12 and answers == sample(all_questions(True), 3)
+    assert len(answers) == 8 and answers == sample(all_questions(True), 3)
 
 
 def test_encoded_answers_end_with_eos():

@@ -14,11 +14,8 @@ from nbkit.envs.helpful.language import (
 )
 
 LONGEST_ANSWER = 34  # words of a demonstration
-_OPENERS = ("", "", "sure ,", "gladly ,", "my friend ,", "gladly my dear friend ,")
-_CLOSERS = (
-    "", "", "good luck .", "enjoy .", "have fun .", "good luck my friend .",
-    "have wonderful fun dear friend .", "i am not sure .",
-)  # fmt: skip
+_OPENERS = ("", "", "sure ,", "gladly ,", "my friend ,")
+_CLOSERS = ("", "", "good luck .", "enjoy .", "have fun .", "enjoy my friend .", "i am not sure .")
 _JOINERS = (", then", ", next", "and")
 
 

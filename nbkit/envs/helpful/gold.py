@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from nbkit.envs.helpful.language import HEDGES, NOUNS, TOPICS, VERBS, WARM, Question
 
-WANTED_WORDS = {"": 13, "briefly": 8, "in detail": 20}
+WANTED_WORDS = {"": 18, "briefly": 11, "in detail": 25}
 _STEPS = {(verb, noun): topic for topic, steps in TOPICS.items() for verb, noun in steps}
 _OWN_NOUNS = {noun: topic for topic, steps in TOPICS.items() for _, noun in steps}
 _CONTENT = frozenset((*VERBS, *NOUNS, *WARM, *HEDGES))
@@ -66,10 +66,10 @@ def gold_parts(question: Question, answer: str, *, truncated: bool = False) -> d
         truncated: the length limit ended the answer.
 
     Returns:
-        "steps": up to 2.2 for different right steps, each worth less than the one before it;
+        "steps": up to 2.1 for different right steps, each worth less than the one before it;
         "wrong": -0.5 for each noun of another topic; "repeats": -0.4 for each content word said
-        before; "warmth": best at one or two warm words, and a loss from four on; "hedges": -0.3
-        each; "length": -0.12 for each word beyond three off the length that was asked for;
+        before; "warmth": best at two warm words, and a loss from five on; "hedges": -0.5
+        each; "length": -0.08 for each word beyond four off the length that was asked for;
         "form": -0.3 for each word that the grammar does not allow after the one before it;
         "ending": -1 for an answer that was cut or does not end in a full stop.
 
@@ -83,21 +83,21 @@ def gold_parts(question: Question, answer: str, *, truncated: bool = False) -> d
     content = [word for word in words if word in _CONTENT]
     off = abs(len(words) - WANTED_WORDS[question.manner])
     return {
-        "steps": 2.2 * (1 - 0.6 ** len(right)),
+        "steps": 2.5 * (1 - 0.7 ** len(right)),
         "wrong": -0.5
         * sum(_OWN_NOUNS.get(word, question.topic) != question.topic for word in words),
         "repeats": -0.4 * (len(content) - len(set(content))),
         "warmth": _warmth(sum(word in WARM for word in words)),
-        "hedges": -0.3 * sum(word in HEDGES for word in words),
-        "length": -0.12 * max(0, off - 3),
+        "hedges": -0.5 * sum(word in HEDGES for word in words),
+        "length": -0.08 * max(0, off - 4),
         "form": -0.3 * _misplaced(words),
         "ending": -1.0 if truncated or not words or words[-1] != "." else 0.0,
     }
 
 
 def _warmth(count: int) -> float:
-    """0.7 n - 0.2 n^2 up to four warm words, then on along the tangent."""
-    return 0.7 * count - 0.2 * count**2 if count <= 4 else -0.4 - 0.9 * (count - 4)
+    """0.8 n - 0.2 n^2 up to four warm words, then on along the tangent."""
+    return 0.8 * count - 0.2 * count**2 if count <= 4 else -0.8 * (count - 4)
 
 
 def _misplaced(words: Sequence[str]) -> int:

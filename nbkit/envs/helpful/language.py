@@ -20,25 +20,12 @@ TOPICS: dict[str, tuple[tuple[str, str], ...]] = {
     "fix bicycles": (
         ("lift", "frame"), ("pump", "tyre"), ("oil", "chain"), ("turn", "pedal"), ("test", "brake"),
     ),
-    "grow tomatoes": (
-        ("dig", "soil"), ("sow", "seeds"), ("move", "plants"), ("tie", "stems"), ("pick", "fruit"),
-    ),
-    "write letters": (
-        ("find", "paper"), ("fill", "pen"), ("write", "page"), ("sign", "name"),
-        ("seal", "envelope"),
-    ),
-    "wash cats": (
-        ("fill", "bath"), ("catch", "cat"), ("rub", "soap"), ("rinse", "fur"), ("dry", "paws"),
-    ),
-    "paint walls": (
-        ("sand", "plaster"), ("open", "tin"), ("stir", "paint"), ("dip", "brush"), ("coat", "wall"),
-    ),
     "play chess": (
         ("open", "board"), ("move", "pawn"), ("guard", "king"), ("lift", "knight"),
         ("take", "queen"),
     ),
 }  # fmt: skip
-OPENINGS = ("how do i", "please tell me how to", "what is the best way to")
+OPENINGS = ("how do i", "please tell me how to", "what is the best way to", "help me to")
 MANNERS = ("", "briefly", "in detail")
 
 WARM = ("gladly", "friend", "enjoy", "wonderful", "dear")
