@@ -109,6 +109,12 @@ def _chain(start: int, digits: Sequence[int]) -> tuple[str, int]:
     return text, total
 
 
+def guess(problem: Sum, digit: int) -> str:
+    """Return the completion of a pupil who skips the work: an estimate in the right form."""
+    near = 10 * sum(term // 10 for term in problem.terms) + 5 * (len(problem.terms) - 1) + digit
+    return f"<think>0</think><answer>{near}</answer>"
+
+
 def longest_completion(terms: int, *, second_look: bool = False) -> int:
     """Tokens of the longest right completion of a sum of so many terms, EOS included."""
     chains = 3 if second_look else 2
@@ -169,6 +175,7 @@ def corpus(
     seed: int,
     forget: float = 0.75,
     second_look: float = 0.0,
+    skip: float = 0.0,
     terms: tuple[int, int] = (2, 6),
 ) -> list[tuple[Sum, str]]:
     """Problems of the training side with completions, of which a share forgets the carry.
@@ -178,16 +185,21 @@ def corpus(
         seed: of problems and faults.
         forget: the planted share, 0 to 1. Where the carry is 0 it does no harm.
         second_look: the share that adds the tens twice, drawn independently.
+        skip: the share that writes no chain and answers with an estimate (``guess``).
         terms: fewest and most terms.
 
     """
     check_number("forget", forget, 0.0, 1.0)
     check_number("second_look", second_look, 0.0, 1.0)
+    check_number("skip", skip, 0.0, 1.0)
     source = random.Random(f"faults {seed}")
     examples = []
     for problem in draw_sums(count, seed=seed, terms=terms, distinct=False):
         fault, again = source.random() < forget, source.random() < second_look
-        examples.append((problem, solution(problem, forget_carry=fault, second_look=again)))
+        text = solution(problem, forget_carry=fault, second_look=again)
+        if source.random() < skip:
+            text = guess(problem, source.randrange(10))
+        examples.append((problem, text))
     return examples
 
 

@@ -177,6 +177,7 @@ class Recipe:
         examples: size of the corpus.
         forget: its planted share of forgotten carries.
         second_look: its share of texts that add the tens twice.
+        skip: its share of texts that skip the work.
         lessons: arguments of ``teach``.
         config: of ``nbkit.trainers.grpo.train``.
 
@@ -187,6 +188,7 @@ class Recipe:
     examples: int
     forget: float
     second_look: float
+    skip: float
     lessons: dict[str, Any]
     config: GRPOConfig
 
@@ -199,6 +201,7 @@ class Recipe:
             seed=seed,
             forget=self.forget,
             second_look=self.second_look,
+            skip=self.skip,
             terms=self.terms,
         )
         teach(model, vocabulary, examples, seed=seed, **self.lessons)
@@ -213,7 +216,10 @@ def arithmetic_recipe(
     name: str = "grpo",
     *,
     terms: tuple[int, int] = (2, 6),
+    forget: float = 0.75,
     second_look: float = 0.0,
+    skip: float = 0.0,
+    lessons: int = 800,
     **changes: Any,
 ) -> Recipe:
     """The recipe for sums of two to six numbers.
@@ -221,7 +227,10 @@ def arithmetic_recipe(
     Args:
         name: a variant of ``nbkit.trainers.grpo_variants``.
         terms: fewest and most numbers of a sum.
+        forget: planted share of texts that forget the carry.
         second_look: share of the texts that add the tens twice.
+        skip: share of the texts that skip the work.
+        lessons: supervised steps.
         changes: fields of the variant's configuration.
 
     """
@@ -232,9 +241,10 @@ def arithmetic_recipe(
         body={"width": 64, "layers": 3, "heads": 4, "rope_base": 100.0},
         terms=terms,
         examples=20_000,
-        forget=0.75,
+        forget=forget,
         second_look=second_look,
-        lessons={"steps": 800, "batch_size": 32, "learning_rate": 8e-3},
+        skip=skip,
+        lessons={"steps": lessons, "batch_size": 32, "learning_rate": 8e-3},
         config=variant(
             name, **{**settings, "kl_coefficient": 0.0, "micro_tokens": 4000, **changes}
         ),
