@@ -25,12 +25,15 @@ def blocks_of(model: nn.Module) -> list[nn.Module]:
         ValueError: a model without a list of blocks.
 
     """
-    lists = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
+    lists: list[nn.ModuleList] = [
+        module for module in model.modules() if isinstance(module, nn.ModuleList)
+    ]
     if not lists:
         raise ValueError(
             f"model: {type(model).__name__} holds no nn.ModuleList, so its blocks are unknown"
         )
-    return list(max(lists, key=lambda found: len(found)))
+    longest = max(lists, key=lambda found: len(found))
+    return list(longest)
 
 
 def prepare_blocks(model: nn.Module, config: ParallelConfig) -> None:
@@ -38,10 +41,16 @@ def prepare_blocks(model: nn.Module, config: ParallelConfig) -> None:
     if config.checkpointing == "none" and not config.compile:
         return
     for block in blocks_of(model):
+        forward = block.forward
+        # Selective checkpointing chooses among operations, so the compiler must see it; the plain
+        # kind stays outside and repeats the compiled block.
+        if config.compile and config.checkpointing != "selective":
+            forward = torch.compile(forward)
         if config.checkpointing != "none":
-            block.forward = checkpointed(block.forward, config.checkpointing)
-        if config.compile:
-            block.compile()
+            forward = checkpointed(forward, config.checkpointing)
+        if config.compile and config.checkpointing == "selective":
+            forward = torch.compile(forward)
+        block.forward = forward
 
 
 def checkpointed(forward: Callable[..., Any], kind: str) -> Callable[..., Any]:
@@ -49,7 +58,11 @@ def checkpointed(forward: Callable[..., Any], kind: str) -> Callable[..., Any]:
     options: dict[str, Any] = {"use_reentrant": False}
     if kind == "selective":
         options["context_fn"] = partial(create_selective_checkpoint_contexts, _keep_costly)
-    return partial(checkpoint, forward, **options)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return checkpoint(forward, *args, **options, **kwargs)
+
+    return run
 
 
 def _keep_costly(context: Any, operation: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:

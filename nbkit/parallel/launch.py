@@ -1,6 +1,7 @@
 """Several processes on this machine, from a test or a notebook: results come back, none is left."""
 
 import contextlib
+import itertools
 import os
 import pickle
 import signal
@@ -8,13 +9,15 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from nbkit.parallel.ports import free_port
 from nbkit.parallel.world import leave
+
+_CALLS = itertools.count()  # two calls at once, from two threads, take different ports
 
 
 class RanksFailedError(RuntimeError):
@@ -28,6 +31,7 @@ def run_ranks(
     timeout_s: float = 60.0,
     start: str = "forkserver",
     preload: Sequence[str] = ("nbkit.parallel",),
+    environment: Mapping[str, str] | None = None,
 ) -> list[Any]:
     """Call ``function(*arguments)`` in `size` processes; return what each returned, by rank.
 
@@ -42,7 +46,9 @@ def run_ranks(
         timeout_s: of the whole call.
         start: "forkserver" (a clean process, whatever this one has done before) or "fork" (a copy
             of this one, so that functions of a notebook can be used; on a CPU only).
-        preload: modules that the fork server imports once for all its children.
+        preload: modules that the fork server imports once for all its children; what the first
+            call of a program names holds for all.
+        environment: variables that the processes find besides those of this one.
 
     Raises:
         RanksFailedError: with what each process said.
@@ -52,11 +58,12 @@ def run_ranks(
     if start == "forkserver":
         context.set_forkserver_preload(list(preload))
     with tempfile.TemporaryDirectory() as folder:
-        port = free_port(os.getpid())
+        port = free_port(os.getpid() + next(_CALLS))
+        variables = {**os.environ, **(environment or {})}
         started = [
             context.Process(
                 target=_child,
-                args=(function, arguments, rank, size, port, folder, dict(os.environ)),
+                args=(function, arguments, rank, size, port, folder, variables),
             )
             for rank in range(size)
         ]

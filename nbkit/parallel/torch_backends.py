@@ -99,4 +99,4 @@ class FSDP2(Parallel):
 def _autocast(model: nn.Module, precision: str, device: torch.device) -> None:
     """Run the forward pass in bfloat16; parameters, gradients and optimiser stay float32."""
     if precision == "bfloat16":
-        model.forward = torch.autocast(device.type, dtype=torch.bfloat16)(model.forward)  # type: ignore[method-assign]
+        model.forward = torch.autocast(device.type, dtype=torch.bfloat16)(model.forward)

@@ -117,7 +117,7 @@ class Zero(Parallel):
         from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
 
         found: State = {"model": dict(self._buffers()), "optimiser": {}}
-        flat = next(iter(self.optimiser.state.values()), {})
+        flat: dict[str, Any] = next(iter(self.optimiser.state.values()), {})
         kinds = [kind for kind, value in flat.items() if value.ndim]
         for name, parameter in self._plain.named_parameters():
             found["model"][name] = self._cut(safe_get_full_fp32_param(parameter))

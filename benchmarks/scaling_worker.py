@@ -1,0 +1,300 @@
+"""One configuration on one rank: build, warm up, time, profile. Plain data out."""
+
+import gc
+import statistics
+import time
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nbkit.parallel import ParallelConfig, connect, join
+from nbkit.parallel.flops import flops_per_token, matrix_weights, peak_flops
+from nbkit.parallel.scoring import attach_scoring
+from nbkit.trainers.grpo_update import grpo_loss
+from nbkit.trainers.grpo_variants import variant
+
+QWEN = {
+    "1.5B": {
+        "hidden_size": 1536,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 12,
+        "num_key_value_heads": 2,
+        "intermediate_size": 8960,
+        "vocab_size": 151_936,
+        "tie_word_embeddings": True,
+    },
+    "7B": {
+        "hidden_size": 3584,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 28,
+        "num_key_value_heads": 4,
+        "intermediate_size": 18_944,
+        "vocab_size": 152_064,
+        "tie_word_embeddings": False,
+    },
+    "tiny": {
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "intermediate_size": 192,
+        "vocab_size": 128,
+        "tie_word_embeddings": True,
+    },
+}
+LOSS = variant("grpo", kl_coefficient=0.0, aggregation="token-mean")
+
+
+def measure(setting: dict[str, Any]) -> dict[str, Any]:
+    """Run one configuration; every rank returns the same figures.
+
+    Args:
+        setting: see ``scaling.Setting``.
+
+    """
+    device = setting["device"]
+    if device == "cpu":
+        torch.set_num_threads(1)
+    began = time.perf_counter()
+    world = join(device, timeout_s=setting["limit_s"])
+    joined = time.perf_counter()
+    parallel = connect(
+        ParallelConfig(
+            backend=setting["backend"],
+            precision=setting["precision"],
+            checkpointing=setting["checkpointing"],
+            compile=setting["compile"],
+            reshard_after_forward=not setting["keep_weights"],
+            bucket_mb=setting["bucket_mb"],
+        ),
+        world,
+    )
+    model, shape = build(setting, world.device)
+    parallel.prepare(model, lambda p: torch.optim.AdamW(p, lr=1e-6, weight_decay=0.0, fused=True))
+    del model
+    gc.collect()
+    if device == "cuda":
+        torch.cuda.empty_cache()
+    prepared = time.perf_counter()
+    rows = make_rows(setting, shape, world)
+    clock = Clock(world.device)
+    warm = [take_step(parallel, rows, setting, clock)[0] for _ in range(setting["warmup"])]
+    warmed = time.perf_counter()
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    steps = []
+    for _ in range(setting["steps"]):
+        seconds, split, loss = take_step(parallel, rows, setting, clock)
+        steps.append({"seconds": parallel.largest(seconds), **split, "loss": loss})
+    memory = memory_gib(parallel, device)
+    traffic = profiled(parallel, rows, setting, clock) if setting["profile"] else {}
+    return {
+        **figures(setting, shape, world.size, steps),
+        **memory,
+        **traffic,
+        "steps": steps,
+        "warmup_seconds": warm,
+        "setup_seconds": {
+            "join": joined - began,
+            "prepare": prepared - joined,
+            "warm up": warmed - prepared,
+        },
+        "world_size": world.size,
+        "device_name": device_name(world.device),
+        "torch": torch.__version__,
+    }
+
+
+def build(setting: dict[str, Any], device: torch.device) -> tuple[Any, Any]:
+    """A randomly initialised Qwen2 on the device, the same on every rank, and its configuration."""
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    shape = Qwen2Config(**QWEN[setting["shape"]], max_position_embeddings=4096, use_cache=False)
+    torch.manual_seed(0)
+    # DeepSpeed keeps bfloat16 weights beside float32 ones of its own; the others hold float32.
+    low = setting["backend"].startswith("zero") and setting["precision"] == "bfloat16"
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16 if low else torch.float32)
+    try:
+        with device:
+            model = Qwen2ForCausalLM(shape)
+    finally:
+        torch.set_default_dtype(before)
+    model.train()
+    return attach_scoring(model), shape
+
+
+def make_rows(setting: dict[str, Any], shape: Any, world: Any) -> list[dict[str, Tensor]]:
+    """This rank's micro-batches: ids (R, L), mask (R, L-1) of completions, advantages (R, L-1)."""
+    generator = torch.Generator().manual_seed(17 + world.rank)
+    length, prompt = setting["length"], setting["length"] // 4
+    found = []
+    for _ in range(setting["rows_per_gpu"] // setting["micro_rows"]):
+        ids = torch.randint(
+            2, shape.vocab_size, (setting["micro_rows"], length), generator=generator
+        )
+        mask = torch.zeros(ids.shape[0], length - 1, dtype=torch.bool)
+        mask[:, prompt:] = True
+        advantages = torch.randn(ids.shape[0], 1, generator=generator) * mask
+        part = {"ids": ids, "mask": mask, "advantages": advantages}
+        found.append({name: value.to(world.device) for name, value in part.items()})
+    return found
+
+
+def take_step(
+    parallel: Any, rows: list[dict[str, Tensor]], setting: dict[str, Any], clock: "Clock"
+) -> tuple[float, dict[str, float], float]:
+    """One policy update: seconds, seconds of its parts, loss."""
+    clock.clear()
+    start = clock.now()
+    tokens, sequences = parallel.total(
+        sum(part["mask"].sum() for part in rows), sum(len(part["ids"]) for part in rows)
+    )
+    loss = torch.zeros((), device=parallel.world.device)
+    for part in parallel.parts(rows):
+        with clock.part("forward"):
+            logp = logprobs(parallel.model, part["ids"], setting["fused_loss"])
+            value = grpo_loss(
+                logp,
+                logp.detach(),  # the first step on a batch: policy and sampler agree
+                part["advantages"],
+                part["mask"],
+                LOSS,
+                total_tokens=tokens,
+                total_sequences=sequences,
+            )
+        with clock.part("backward"):
+            parallel.backward(value)
+        loss += value.detach()
+    with clock.part("step"):
+        parallel.step(1.0)
+    return clock.now() - start, clock.seconds(), parallel.total(loss)[0]
+
+
+def logprobs(model: Any, ids: Tensor, fused: bool) -> Tensor:
+    """(R, L-1) of the ids from the second on: by chunks, or the plain way in float32."""
+    if fused:
+        return model(input_ids=ids, score=ids)
+    logits = model(input_ids=ids).logits[:, :-1].float()
+    return logits.log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0]
+
+
+def figures(setting: dict[str, Any], shape: Any, size: int, steps: list[Any]) -> dict[str, Any]:
+    """Tokens a second and a GPU, and MFU with what it was computed from."""
+    tokens = setting["rows_per_gpu"] * setting["length"]
+    seconds = statistics.median(step["seconds"] for step in steps)
+    operations = flops_per_token(shape, setting["length"])
+    peak = peak_flops(device_name(torch.device(setting["device"])))
+    rate = tokens / seconds
+    return {
+        "seconds": seconds,
+        "tokens_per_second_per_gpu": rate,
+        "tokens_per_step": tokens * size,
+        "flops_per_token": operations,
+        "flops_formula": "6 N + 6 L d T; N without the embedding lookup, causal attention",
+        "matrix_weights": matrix_weights(shape),
+        "mfu": None if peak is None else rate * operations / peak,
+        "peak_flops": peak,
+        "split": {
+            name: statistics.median(step[name] for step in steps)
+            for name in ("forward", "backward", "step")
+        },
+    }
+
+
+def memory_gib(parallel: Any, device: str) -> dict[str, float]:
+    """The largest of any rank: held by tensors, and taken from the device."""
+    if device != "cuda":
+        return {}
+    return {
+        "peak_allocated_gib": parallel.largest(torch.cuda.max_memory_allocated()) / 2**30,
+        "peak_reserved_gib": parallel.largest(torch.cuda.max_memory_reserved()) / 2**30,
+    }
+
+
+def profiled(parallel: Any, rows: Any, setting: dict[str, Any], clock: "Clock") -> dict[str, Any]:
+    """One more step under the profiler: how long messages ran, and how long nothing else did."""
+    from torch.profiler import ProfilerActivity, profile
+
+    kinds = [ProfilerActivity.CPU]
+    if setting["device"] == "cuda":
+        kinds = [ProfilerActivity.CUDA]
+    parallel.barrier()
+    with profile(activities=kinds) as trace:
+        seconds, _, _ = take_step(parallel, rows, setting, clock)
+    talk, work = [], []
+    for event in trace.events():
+        on_device = event.device_type == torch.autograd.DeviceType.CUDA
+        if setting["device"] == "cuda" and not on_device:
+            continue
+        span = (event.time_range.start / 1e6, event.time_range.end / 1e6)
+        name = event.name.lower()
+        if "nccl" in name or name.startswith("gloo:"):
+            talk.append(span)
+        elif on_device:
+            work.append(span)
+    busy = covered(talk)
+    return {
+        "communication": {
+            "profiled_seconds": seconds,
+            "seconds": busy,
+            "share": busy / seconds,
+            "exposed_seconds": covered([*talk, *work]) - covered(work),
+            "exposed_share": (covered([*talk, *work]) - covered(work)) / seconds,
+        }
+    }
+
+
+def covered(spans: list[tuple[float, float]]) -> float:
+    """Length of the union of intervals."""
+    length, end = 0.0, float("-inf")
+    for start, stop in sorted(spans):
+        length += max(0.0, stop - max(start, end))
+        end = max(end, stop)
+    return length
+
+
+def device_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name()
+    from nbkit.provenance import processor_name
+
+    return processor_name()
+
+
+class Clock:
+    """Seconds of named parts: by events on a GPU, so that nothing waits while it measures."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.gpu = device.type == "cuda"
+        self.spans: list[tuple[str, Any, Any]] = []
+
+    def clear(self) -> None:
+        self.spans.clear()
+
+    def now(self) -> float:
+        if self.gpu:
+            torch.cuda.synchronize()
+        return time.perf_counter()
+
+    @contextmanager
+    def part(self, name: str) -> Any:
+        start = self._mark()
+        yield
+        self.spans.append((name, start, self._mark()))
+
+    def _mark(self) -> Any:
+        if not self.gpu:
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def seconds(self) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for name, start, stop in self.spans:
+            length = start.elapsed_time(stop) / 1e3 if self.gpu else stop - start
+            found[name] = found.get(name, 0.0) + length
+        return found
