@@ -115,7 +115,7 @@ class RunFolder:
     @cached_property
     def _spans(self) -> list[tuple[int, int]]:
         spans = []
-        for path in sorted((self.path / "attempts").glob("*")):
+        for path in sorted((self.path / "attempts").glob("[!.]*")):
             words = path.read_text().split()
             if len(words) == 2 and all(word.isdigit() for word in words):
                 spans.append((int(words[0]), int(words[1])))

@@ -1,0 +1,182 @@
+"""No value of job.yaml becomes a command: hostile values, the scripts run under bash.
+
+Every text that job.yaml takes is filled with what shells act upon. The scripts run with a
+stand-in for Python that writes down its environment and arguments; then no file `injected` may
+exist, and each value must have arrived letter by letter.
+"""
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import strategies as st
+
+from nbkit.cluster.job_file import JobError
+from nbkit.cluster.render import render_all, write
+
+from .conftest import JOB, REPOSITORY, write_job
+
+RECORD = """#!/bin/bash
+{ printf '%s\\0' "$@"; } >"$RECORDS/arguments"
+env -0 >"$RECORDS/environment"
+mkdir -p "$NBKIT_RUN_FOLDER"
+echo finished >"$NBKIT_RUN_FOLDER/state"
+"""
+SRUN = """#!/bin/bash
+{ printf '%s\\0' "$@"; } >"$RECORDS/srun"
+while [[ $1 == --* ]]; do shift; done
+exec "$@"
+"""
+# Passes its options on to nobody and runs what stands behind the image.
+APPTAINER = """#!/bin/bash
+{ printf '%s\\0' "$@"; } >"$RECORDS/apptainer"
+exec "$RECORDS/python3" "${@: -12}"
+"""
+SCONTROL = "#!/bin/bash\necho node7\n"
+PIECES = [
+    *("$(touch injected)", "`touch injected`", "; touch injected;", "&& touch injected", "'"),
+    *('"', "\\", "$HOME", "${IFS}", "| touch injected", "> injected", "\n touch injected\n", "#"),
+    *("$((a[$(touch injected)]))", "' ; touch injected ; '", '" ; touch injected ; "', "!!", "*"),
+    *("~", "%s%n", "{a,b}", "<(touch injected)", "\t", "\x00", "é", "--", "-", "=", " ", "a"),
+    *("{{ 7 * 7 }}", "{% raw %}", "\u2028", "\r", "[[", "x=1 touch injected"),
+]
+hostile = st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map("".join)
+
+
+def run_script(folder: Path, launch: Path, script: str, variables: dict[str, str]) -> None:
+    done = subprocess.run(
+        ["/bin/bash", str(launch / script), str(folder / "run")],
+        cwd=folder,
+        env={"PATH": f"{folder / 'records'}:/usr/bin:/bin", "RECORDS": str(folder / "records")}
+        | variables,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def records(folder: Path, name: str) -> list[str]:
+    return (folder / "records" / name).read_bytes().decode().split("\0")[:-1]
+
+
+def render_in(folder: Path, content: dict) -> Path | None:
+    """Render with `folder` as the root of the repository; None if the file was refused."""
+    (folder / "records").mkdir()
+    programs = {"python": RECORD, "python3": RECORD, "srun": SRUN, "scontrol": SCONTROL}
+    for name, text in (programs | {"apptainer": APPTAINER}).items():
+        (folder / "records" / name).write_text(text)
+        (folder / "records" / name).chmod(0o755)
+    job = write_job(folder / "jobs" / "tiny", content)
+    try:
+        for file in render_all(job, folder):
+            write(file)
+    except JobError as error:
+        # Refused with file and line, which is as good.
+        assert "job.yaml:" in str(error)
+        return None
+    return job / "launch"
+
+
+def not_injected(folder: Path) -> None:
+    assert list(folder.rglob("injected")) == []
+    assert not (REPOSITORY / "injected").exists()
+
+
+pytestmark = pytest.mark.slow
+SLURM = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n", "SLURM_CPUS_PER_TASK": "1"}
+QUICK = settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+
+
+@QUICK
+@given(description=hostile, value=hostile, note=hostile, venv=hostile)
+@example("$(touch injected)", "it's $(touch injected)", "`touch injected`", "a b'; touch injected")
+def test_texts_arrive_letter_by_letter(description, value, note, venv):
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        changes = {"description": description, "environment": {"VALUE": value}, "venv": venv}
+        content = JOB | changes | {"arguments": {"note": note}}
+        launch = render_in(folder, content)
+        if launch is not None:
+            program = folder / venv / "bin" / "python"
+            program.parent.mkdir(parents=True, exist_ok=True)
+            program.write_text(RECORD)
+            program.chmod(0o755)
+            for script in ("torchrun.sh", "slurm.sbatch"):
+                run_script(folder, launch, script, SLURM if script == "slurm.sbatch" else {})
+                environment = dict(entry.split("=", 1) for entry in records(folder, "environment"))
+                assert environment["VALUE"] == value
+                config = folder / records(folder, "arguments")[-1]
+                assert yaml.safe_load(config.read_text())["note"] == note
+                for file in ("state", "calls"):
+                    (folder / "run" / file).unlink(missing_ok=True)
+        not_injected(folder)
+
+
+@QUICK
+@given(image=hostile, bind=hostile, runtime=st.sampled_from(["apptainer", "pyxis"]))
+@example("a b'$(touch injected)", "/d:/d;touch injected", "apptainer")
+@example("a b'$(touch injected)", "/d:/d;touch injected", "pyxis")
+def test_containers_get_their_image_and_binds_letter_by_letter(image, bind, runtime):
+    assume("," not in bind)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        container = {"image": image, "runtime": runtime, "binds": [bind]}
+        launch = render_in(folder, JOB | {"container": container})
+        if launch is not None:
+            run_script(folder, launch, "slurm.sbatch", SLURM)
+            if runtime == "apptainer":
+                given_to = records(folder, "apptainer")
+                assert bind in given_to and image in given_to
+            else:
+                given_to = records(folder, "srun")
+                assert f"--container-image={image}" in given_to
+                (mounts,) = (a for a in given_to if a.startswith("--container-mounts="))
+                assert mounts.endswith(f",{bind}")
+        not_injected(folder)
+
+
+@QUICK
+@given(
+    field=st.sampled_from(["partition", "account", "qos", "constraint", "memory"]), value=hostile
+)
+@example("partition", "main\n#SBATCH --wrap=x")
+@example("account", "a\ntouch injected")
+def test_slurm_s_words_are_plain_or_refused(field, value):
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        launch = render_in(folder, JOB | {"slurm": {field: value}})
+        if launch is not None:
+            assert value.isascii() and not set(value) & set(" \t\r\n'\"`$\\;<>(){}[]*?~!#=%@^")
+            run_script(folder, launch, "slurm.sbatch", SLURM | {"SLURM_CPUS_PER_TASK": "1"})
+        not_injected(folder)
+
+
+@QUICK
+@given(key=hostile, module=hostile, stage=hostile, argument=hostile)
+def test_names_are_plain_or_refused(key, module, stage, argument):
+    for text, changes in (
+        (key, {"environment": {key: "x"}}),
+        (module, {"modules": [module]}),
+        (stage, {"stages": [{"name": stage}]}),
+        (argument, {"arguments": {argument: 1}}),
+        (key, {"variants": {key: {}}}),
+        (key, {"time": key}),
+        (key, {"trackers": [key]}),
+    ):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name).resolve()
+            if render_in(folder, JOB | changes) is not None:
+                assert set(text) <= set("a-"), f"{changes} was rendered"
+            not_injected(folder)
+
+
+def test_variables_that_bash_itself_would_run_are_refused(make_job):
+    for name in ("BASH_ENV", "PS4", "PROMPT_COMMAND", "LD_PRELOAD", "PATH", "SLURM_JOB_ID"):
+        with pytest.raises(JobError, match=f"may not set {name}"):
+            make_job(environment={name: "$(touch injected)"})

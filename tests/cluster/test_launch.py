@@ -1,0 +1,228 @@
+"""The rendered scripts under bash, with stand-ins for Python, srun and scontrol.
+
+The stand-ins are small bash programs: what is tested here is order, signals, limits and exit
+statuses. That a real torchrun and a real Slurm understand the scripts is tested elsewhere.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from .conftest import REPOSITORY
+
+pytestmark = pytest.mark.slow
+# Takes the place of `python -m torch.distributed.run … train.py CONFIG`: does what its plan says.
+PYTHON = """#!/usr/bin/env bash
+config=${!#}
+stage=${config##*/config}; stage=${stage%.yaml}; stage=${stage#.}
+folder=$NBKIT_RUN_FOLDER${stage:+/$stage}
+mkdir -p "$folder"
+printf '%s\\n' "$stage $MASTER_ADDR:$MASTER_PORT" >>"$NBKIT_RUN_FOLDER/calls"
+read -r todo <"$PLAN/${stage:-all}" || todo=finish
+case $todo in
+  finish) echo finished >"$folder/state" ;;
+  crash) echo failed >"$folder/state"; exit 3 ;;
+  wait) # as the training script does: until it is asked to stop, then it saves
+    echo running >"$folder/state"
+    while [[ ! -e $NBKIT_RUN_FOLDER/STOP ]]; do sleep 0.05; done
+    echo preempted >"$folder/state"
+    echo finish >"$PLAN/${stage:-all}"
+    ;;
+  stubborn) trap '' USR1; echo running >"$folder/state"; exec sleep 60 ;;
+esac
+"""
+SRUN = """#!/usr/bin/env bash
+printf '%s\\n' "$*" >>"$NBKIT_RUN_FOLDER/srun"
+while [[ $1 == --* ]]; do shift; done
+exec "$@"
+"""
+SCONTROL = """#!/usr/bin/env bash
+if [[ $1 == show ]]; then echo node7; else echo "$*" >>"$NBKIT_RUN_FOLDER/scontrol"; fi
+"""
+
+
+@pytest.fixture
+def stage_set(make_job, tmp_path, monkeypatch):
+    """Render a job whose Python is the stand-in; returns its launch folder."""
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    (tmp_path / "plan").mkdir()
+    programs = {"venv/bin/python": PYTHON, "srun": SRUN, "scontrol": SCONTROL}
+    for name, text in programs.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("PLAN", str(tmp_path / "plan"))
+    for name in ("MASTER_ADDR", "MASTER_PORT", "NBKIT_RUN_FOLDER", "SLURM_JOB_ID"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NBKIT_CLOCK_SECONDS", "0.2")
+
+    def make(**changes) -> Path:
+        return make_job(venv=str(tmp_path / "venv"), **changes)
+
+    return make
+
+
+def plan(tmp_path: Path, **todo: str) -> None:
+    for stage, what in todo.items():
+        (tmp_path / "plan" / stage).write_text(what + "\n")
+
+
+def start(script: Path, run: Path, **variables: str) -> subprocess.Popen:
+    return subprocess.Popen(
+        ["bash", str(script), str(run)],
+        cwd=REPOSITORY,
+        env=os.environ | variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finish(process: subprocess.Popen) -> tuple[int, str]:
+    output, _ = process.communicate(timeout=30)
+    return process.returncode, output
+
+
+def as_slurm_job(launch: Path, run: Path, restarts: int = 0) -> subprocess.Popen:
+    variables = {"SLURM_JOB_ID": "4711", "SLURM_JOB_NODELIST": "n", "SLURM_CPUS_PER_TASK": "2"}
+    if restarts:
+        variables["SLURM_RESTART_COUNT"] = str(restarts)
+    return start(launch / "slurm.sbatch", run, **variables)
+
+
+def wait_for(condition, seconds: float = 10.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def running(folder: Path):
+    return lambda: (folder / "state").exists() and "running" in (folder / "state").read_text()
+
+
+STAGES = [{"name": "sft"}, {"name": "ppo"}]
+
+
+def test_stages_run_in_order_and_finished_ones_are_left_out(stage_set, tmp_path):
+    launch, run = stage_set(stages=STAGES), tmp_path / "run"
+    plan(tmp_path, sft="finish", ppo="crash")
+    code, output = finish(start(launch / "torchrun.sh", run))
+    assert code == 3, output
+    plan(tmp_path, ppo="finish")
+    assert finish(start(launch / "torchrun.sh", run))[0] == 0
+    assert (run / "calls").read_text().split() == ["sft", ":", "ppo", ":", "ppo", ":"]
+    assert len(list((run / "attempts").iterdir())) == 2
+
+
+def test_a_script_that_ends_well_without_finishing_is_a_failure(stage_set, tmp_path):
+    launch, run = stage_set(), tmp_path / "run"
+    plan(tmp_path, all="nothing")
+    assert finish(start(launch / "torchrun.sh", run))[0] == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_after_a_checkpoint_and_the_next_start_goes_on(stage_set, tmp_path, number):
+    launch, run = stage_set(stages=STAGES), tmp_path / "run"
+    plan(tmp_path, sft="wait", ppo="finish")
+    process = start(launch / "torchrun.sh", run)
+    wait_for(running(run / "sft"))
+    process.send_signal(number)
+    assert finish(process)[0] == 75
+    assert (run / "sft" / "state").read_text() == "preempted\n"
+    assert not (run / "ppo").exists()
+    assert finish(start(launch / "torchrun.sh", run))[0] == 0
+    assert (run / "ppo" / "state").read_text() == "finished\n"
+
+
+def test_a_second_signal_does_not_wait(stage_set, tmp_path):
+    launch, run = stage_set(), tmp_path / "run"
+    plan(tmp_path, all="stubborn")
+    process = start(launch / "torchrun.sh", run)
+    wait_for(running(run))
+    process.send_signal(signal.SIGTERM)
+    wait_for((run / "STOP").exists)
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert finish(process)[0] == 75
+
+
+def test_touching_stop_ends_a_run_in_good_order(stage_set, tmp_path):
+    launch, run = stage_set(), tmp_path / "run"
+    plan(tmp_path, all="wait")
+    process = as_slurm_job(launch, run)
+    wait_for(running(run))
+    (run / "STOP").touch()
+    code, output = finish(process)
+    assert code == 75 and "a STOP file" in output
+    assert not (run / "scontrol").exists()
+
+
+def test_near_its_end_a_slurm_job_requeues_itself_so_often_and_no_more(stage_set, tmp_path):
+    launch, run = stage_set(limits={"requeues": 2}), tmp_path / "run"
+    for restarts, requeued in ((0, 1), (1, 2), (2, 2)):
+        plan(tmp_path, all="wait")
+        process = as_slurm_job(launch, run, restarts)
+        wait_for(running(run))
+        process.send_signal(signal.SIGUSR1)
+        code, output = finish(process)
+        assert code == 75, output
+        lines = (run / "scontrol").read_text().splitlines()
+        assert lines == ["requeue 4711"] * requeued
+        assert ("limits.requeues (2) is reached" in output) == (restarts == 2)
+        (run / "state").unlink()
+    code, output = finish(as_slurm_job(launch, run, 3))
+    assert code == 1 and "requeued 3 times" in output
+
+
+def test_the_cluster_s_own_signal_is_not_answered_by_a_requeue(stage_set, tmp_path):
+    launch, run = stage_set(), tmp_path / "run"
+    plan(tmp_path, all="wait")
+    process = as_slurm_job(launch, run)
+    wait_for(running(run))
+    process.send_signal(signal.SIGTERM)
+    code, output = finish(process)
+    assert code == 75 and "stopped (TERM)" in output
+    assert not (run / "scontrol").exists()
+
+
+def test_a_crash_is_not_requeued(stage_set, tmp_path):
+    launch, run = stage_set(), tmp_path / "run"
+    plan(tmp_path, all="crash")
+    assert finish(as_slurm_job(launch, run))[0] == 3
+    assert not (run / "scontrol").exists()
+
+
+def test_srun_starts_one_launcher_a_node_with_one_address(stage_set, tmp_path):
+    launch, run = stage_set(processes=None, gpus=4, nodes=3, time="01:00:00"), tmp_path / "run"
+    plan(tmp_path, all="finish")
+    assert finish(as_slurm_job(launch, run))[0] == 0
+    assert (run / "calls").read_text().split() == [f"node7:{10000 + 4711}"]
+    assert (
+        "--nodes=3 --ntasks=3 --ntasks-per-node=1 --cpus-per-task=2" in (run / "srun").read_text()
+    )
+
+
+def test_the_budget_ends_a_run_and_does_not_let_it_begin_again(stage_set, tmp_path):
+    """3 s in all, 1 s of them for the checkpoint."""
+    launch, run = stage_set(limits={"hours": 3.01 / 3600}, signal_seconds=1), tmp_path / "run"
+    plan(tmp_path, all="wait")
+    began = time.monotonic()
+    code, output = finish(as_slurm_job(launch, run))
+    assert code == 75 and "stopped (budget)" in output
+    assert 1.0 < time.monotonic() - began < 15.0
+    assert not (run / "scontrol").exists()
+    spent = run / "attempts" / "0"
+    spent.write_text("100 103\n")
+    code, output = finish(as_slurm_job(launch, run))
+    assert code == 1 and "limits allow 3 s for all attempts and" in output
+
+
+def test_several_nodes_need_slurm(stage_set, tmp_path):
+    launch = stage_set(processes=None, gpus=4, nodes=3, time="01:00:00")
+    code, output = finish(start(launch / "torchrun.sh", tmp_path / "run"))
+    assert code == 2 and "submit slurm.sbatch" in output

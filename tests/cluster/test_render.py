@@ -1,0 +1,191 @@
+"""What job.yaml becomes: complete, tidy for shellcheck, and never edited by hand unnoticed."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from nbkit.cluster.job_file import JobError
+from nbkit.cluster.render import check, render_all, write
+
+from .conftest import BIG, JOB, REPOSITORY
+
+STAGES = [{"name": "sft"}, {"name": "ppo", "arguments": {"steps": 5}}]
+SHAPES = {
+    "one_process": {"backend": "single", "processes": 1},
+    "two_processes": {},
+    "stages": {"stages": STAGES, "arguments": {"steps": 3}},
+    "nodes": {"base": BIG},
+    "fsdp2": {"base": BIG, "backend": "fsdp2"},
+    "offload_one_node": {"base": BIG, "backend": "zero2-offload", "nodes": 1},
+    "apptainer": {"base": BIG, "container": {"image": "a b.sif", "binds": ["/data:/data"]}},
+    "pyxis": {
+        "base": BIG,
+        "container": {"image": "x", "runtime": "pyxis", "binds": ["/d:/d"]},
+    },
+    "everything": {
+        "base": BIG,
+        "slurm": {
+            **{"partition": "gpu", "account": "a", "qos": "q", "constraint": "h100&nvlink"},
+            **{"reservation": "r", "memory": "900G", "exclusive": True, "cpus_per_process": 12},
+        },
+        "limits": {"requeues": 5, "price_per_gpu_hour": 2.5, "cost": 200},
+        "modules": ["cuda/12.8"],
+        "environment": {"HF_HOME": "/scratch/it's here/$x"},
+        "offline": True,
+        "trackers": ["tensorboard", "wandb"],
+        "stages": STAGES,
+    },
+}
+
+
+@pytest.mark.slow
+def test_scripts_pass_shellcheck(make_job):
+    if shutil.which("shellcheck") is None:
+        if os.environ.get("NBKIT_REQUIRE_SLURM") == "1":
+            pytest.fail("shellcheck is not installed; CI must have it")
+        pytest.skip("shellcheck is not installed here")
+    scripts = [REPOSITORY / ".ci" / "slurm", REPOSITORY / ".ci" / "run"]
+    for shape, changes in SHAPES.items():
+        launch = make_job(shape, **changes)
+        scripts += [*launch.glob("*.sh"), launch / "slurm.sbatch"]
+    done = subprocess.run(["shellcheck", *scripts], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_slurm_file_asks_for_what_the_job_says(make_job):
+    text = (make_job(**SHAPES["everything"]) / "slurm.sbatch").read_text()
+    directives = [line for line in text.splitlines() if line.startswith("#SBATCH")]
+    assert directives == [
+        "#SBATCH --job-name=tiny",
+        "#SBATCH --nodes=2",
+        "#SBATCH --ntasks-per-node=1",
+        "#SBATCH --cpus-per-task=96",
+        "#SBATCH --gpus-per-node=8",
+        "#SBATCH --time=00:05:00",
+        "#SBATCH --signal=B:USR1@60",
+        "#SBATCH --requeue",
+        "#SBATCH --open-mode=append",
+        "#SBATCH --mem=900G",
+        "#SBATCH --partition=gpu",
+        "#SBATCH --account=a",
+        "#SBATCH --qos=q",
+        "#SBATCH --constraint=h100&nvlink",
+        "#SBATCH --reservation=r",
+        "#SBATCH --exclusive",
+    ]
+    # All directives stand before the first command, or Slurm does not read them.
+    assert text.index("#SBATCH --exclusive") < text.index("set -euo pipefail")
+    assert "0.5 hours in all (8 GPU hours, 20.00 USD)" in text
+
+
+def test_training_script_gets_its_values_a_file_a_stage(make_job):
+    launch = make_job(**SHAPES["stages"])
+    values = yaml.safe_load((launch / "config.ppo.yaml").read_text())
+    assert values == {"stage": "ppo", "backend": "ddp", "steps": 5}
+    assert yaml.safe_load((launch / "config.sft.yaml").read_text())["steps"] == 3
+    assert not (launch / "config.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("backend", "stage", "optimiser", "parameters"),
+    [
+        ("zero1", 1, None, None),
+        ("zero2-offload", 2, "cpu", None),
+        ("zero3", 3, None, None),
+        ("zero3-offload", 3, "cpu", "cpu"),
+    ],
+)
+def test_deepspeed_settings(make_job, backend, stage, optimiser, parameters):
+    launch = make_job(base=BIG, backend=backend)
+    settings = json.loads((launch / "ds_config.json").read_text())
+    zero = settings["zero_optimization"]
+    assert zero["stage"] == stage
+    assert zero.get("offload_optimizer", {}).get("device") == optimiser
+    assert zero.get("offload_param", {}).get("device") == parameters
+    accelerate = yaml.safe_load((launch / "accelerate.yaml").read_text())
+    assert accelerate["distributed_type"] == "DEEPSPEED"
+    assert accelerate["deepspeed_config"]["zero3_init_flag"] == (stage == 3)
+    assert accelerate["num_processes"] == 16
+
+
+def test_files_of_deepspeed_only_where_it_is_used(make_job):
+    names = {path.name for path in make_job().iterdir()}
+    assert names == {"torchrun.sh", "slurm.sbatch", "accelerate.yaml", "config.yaml"}
+
+
+def test_variants_have_folders_of_their_own(make_job):
+    launch = make_job(variants={"h100": {"gpus": 8, "processes": None}})
+    assert "--nproc-per-node=8" in (launch / "h100" / "torchrun.sh").read_text()
+    assert "--nproc-per-node=2" in (launch / "torchrun.sh").read_text()
+
+
+def test_what_is_not_current_is_named(make_job):
+    folder = make_job().parent
+
+    def findings() -> list[str]:
+        found = check(folder, render_all(folder, REPOSITORY))
+        return [line.replace(f"{folder}/", "") for line in found]
+
+    assert findings() == []
+    script = folder / "launch" / "torchrun.sh"
+    text = script.read_text()
+    script.write_text(text.replace("--nnodes=1", "--nnodes=4"))
+    assert findings() == [
+        "launch/torchrun.sh: was edited by hand; it is generated: take the edit into job.yaml"
+    ]
+    with pytest.raises(JobError, match=r"torchrun.sh was edited by hand"):
+        [write(file) for file in render_all(folder, REPOSITORY)]
+    script.write_text(text)
+    (folder / "launch" / "old.sh").touch()
+    (folder / "launch" / "config.yaml").unlink()
+    job = folder / "job.yaml"
+    job.write_text(job.read_text().replace("00:05:00", "00:06:00"))
+    assert findings() == [
+        "launch/slurm.sbatch: is not what job.yaml gives now; run `nbkit job render`",
+        "launch/config.yaml: does not exist; run `nbkit job render`",
+        "launch/old.sh: job.yaml gives no such file; delete it",
+    ]
+    assert [write(file) for file in render_all(folder, REPOSITORY)].count(True) == 2
+    (folder / "train.py").unlink()
+    assert "train.py: does not exist" in findings()[-1]
+
+
+def test_a_name_that_no_script_should_hold(make_job):
+    with pytest.raises(JobError, match="a job's folder is named in small letters"):
+        make_job("a;b")
+    with pytest.raises(JobError, match="variant 'A B': name it"):
+        make_job(variants={"A B": {}})
+
+
+def test_the_budget_must_leave_time_for_an_attempt(make_job):
+    with pytest.raises(JobError, match="they allow 36 s in all"):
+        make_job(limits={"hours": 0.01})
+    assert JOB["signal_seconds"] > 36
+
+
+@pytest.mark.slow
+def test_accelerate_and_deepspeed_accept_their_files(make_job):
+    """Their own parsers read them; DeepSpeed's checks every key that it knows."""
+    launch = make_job(base=BIG, nodes=1, gpus=1, backend="zero3-offload")
+    script = (
+        "import json, sys\n"
+        "from deepspeed.runtime.config import DeepSpeedConfig\n"
+        "from accelerate.commands.config.config_args import load_config_from_file\n"
+        "settings = DeepSpeedConfig(json.load(open(sys.argv[1])))\n"
+        "assert settings.zero_optimization_stage == 3\n"
+        "assert settings.zero_config.offload_optimizer.device == 'cpu'\n"
+        "print(load_config_from_file(sys.argv[2]).distributed_type)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, launch / "ds_config.json", launch / "accelerate.yaml"],
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "DEEPSPEED" in done.stdout
