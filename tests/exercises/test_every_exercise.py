@@ -154,9 +154,12 @@ def test_cut_gradient_fails(exercise: Exercise) -> None:
     assert "no gradient reaches" in result.message
 
 
-@pytest.mark.parametrize(
-    "exercise", [of_exercise(e) for e in EXERCISES if e.call is call_with_inputs]
-)
+def can_be_written_into(exercise: Exercise) -> bool:
+    inputs = exercise.edges()[0].inputs.values()
+    return exercise.call is call_with_inputs and any(isinstance(v, Tensor | list) for v in inputs)
+
+
+@pytest.mark.parametrize("exercise", [of_exercise(e) for e in EXERCISES if can_be_written_into(e)])
 def test_writing_into_an_input_fails(exercise: Exercise) -> None:
     def vandal(*args: Any) -> Any:
         result = exercise.reference(*args)

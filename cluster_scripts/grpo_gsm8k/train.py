@@ -1,0 +1,282 @@
+# Generated, sha256 3d6942e9a8e38ddd
+"""Training script of the job `grpo_gsm8k`, tangled from notebooks/23_rlvr.md.
+
+Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
+YAML file with values for the fields of `Config`.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import yaml
+from pydantic import TypeAdapter
+
+from nbkit.cluster.run import Run
+from nbkit.data.encode import Example
+from nbkit.data.gsm8k import WordProblem, load_gsm8k
+from nbkit.envs.word_problems import StoryVocabulary, draw_stories, story_corpus
+from nbkit.generate import generate
+from nbkit.policies_hf import tiny_model
+from nbkit.rewards import simple_grpo
+from nbkit.rewards.compose import Composed
+from nbkit.trainers import sft
+from nbkit.trainers.grpo import GRPOTrainer, variant
+from nbkit.trainers.grpo_checkpoint import resume, save
+
+
+@dataclass(frozen=True)
+class Config:
+    """One stage: "sft" teaches the form, "grpo" learns from the verifier."""
+
+    stage: str = "sft"
+    model: str = ""  # a name or folder; empty: a small model from scratch, on generated problems
+    data: str = ""  # a folder with GSM8K's train.jsonl and test.jsonl; empty: generated problems
+    backend: str = "single"  # or "ddp": every device samples and learns its own prompts
+    width: int = 64  # of the model from scratch
+    layers: int = 2
+    heads: int = 4
+    lessons: int = 20  # supervised steps of the model from scratch
+    lesson_batch: int = 16
+    lesson_rate: float = 3e-3
+    slip: float = 0.7  # planted share of wrong lessons
+    algorithm: str = "dr_grpo"
+    steps: int = 2  # of GRPO
+    prompts: int = 4  # a step and device
+    group_size: int = 4
+    max_new_tokens: int = 64
+    temperature: float = 1.0
+    learning_rate: float = 1e-4
+    kl_coefficient: float = 0.0
+    micro_tokens: int = 4096  # of one forward pass
+    evaluate_every: int = 2
+    evaluate_on: int = 32  # held-out problems
+    save_every: int = 10
+    seed: int = 0
+    device: str = "cpu"
+    run_folder: str = ""
+
+
+SYSTEM = (
+    "You solve the user's problem. First think it through between <think> and </think>, then give "
+    "the final number between <answer> and </answer>, and nothing else."
+)
+
+
+class ChatVocabulary:
+    """A downloaded tokenizer with its chat template, in the form that the trainer expects."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer, self.eos_id = tokenizer, tokenizer.eos_token_id
+        self.pad_id = self.eos_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of the chat up to where the assistant begins."""
+        messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": text}]
+        chat = self.tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, tokenize=False
+        )
+        return self.tokenizer.encode(chat, add_special_tokens=False)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text up to the end of the assistant's turn."""
+        ids = list(ids)
+        end = ids.index(self.eos_id) if self.eos_id in ids else len(ids)
+        return self.tokenizer.decode(ids[:end], skip_special_tokens=False)
+
+
+def starting_point(config: Config, run: Run) -> tuple[Any, Any]:
+    """The model of a stage, on its device, and its vocabulary."""
+    if not config.model:
+        vocabulary = StoryVocabulary()
+        sizes = {"width": config.width, "layers": config.layers, "heads": config.heads}
+        model = tiny_model(vocabulary, max_length=512, rope_base=100.0, seed=config.seed, **sizes)
+        if config.stage == "grpo":
+            state = torch.load(run.input("sft") / "model.pt", weights_only=True)
+            model.load_state_dict(state)
+        return model.to(config.device), vocabulary
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(config.model)
+    model = AutoModelForCausalLM.from_pretrained(config.model, dtype=torch.float32)
+    return model.to(config.device).eval(), ChatVocabulary(tokenizer)
+
+
+def problems_of(config: Config) -> tuple[list[WordProblem], list[WordProblem]]:
+    """Problems to train on, and held-out ones."""
+    if config.data:
+        folder = Path(config.data)
+        train, test = (load_gsm8k(folder / f"{side}.jsonl") for side in ("train", "test"))
+        return list(train.problems), list(test.problems)[: config.evaluate_on]
+    ours = draw_stories(20_000 if config.steps > 10 else 400, seed=config.seed)
+    theirs = draw_stories(config.evaluate_on, seed=10_000 + config.seed, held_out=True)
+    return [s.problem for s in ours], [s.problem for s in theirs]
+
+
+def reward_fn(problems: Sequence[WordProblem], completions: Sequence[Any]) -> list[Composed]:
+    """SimpleGRPO's two rewards; a completion that was cut off earns neither."""
+    return [
+        Composed(-2.0, {"correct": 0.0, "format": 0.0})
+        if completion.truncated
+        else simple_grpo.reward(completion.text, problem.answer)
+        for problem, completion in zip(problems, completions, strict=True)
+    ]
+
+
+def held_out_accuracy(model: Any, vocabulary: Any, problems: Sequence[Any], config: Config) -> dict:
+    """Answer each problem once by sampling and once greedily."""
+    found = {}
+    for name, temperature in (("sampled", 1.0), ("greedy", 0.0)):
+        made = generate(
+            model,
+            [vocabulary.encode(problem.prompt) for problem in problems],
+            max_new_tokens=config.max_new_tokens,
+            temperature=temperature,
+            eos_ids=vocabulary.eos_id,
+            pad_id=vocabulary.pad_id,
+            seeds=config.seed,
+            max_batch=256,
+        )
+        texts = [vocabulary.decode(row) for row in made.lists()]
+        parts = [
+            simple_grpo.reward(text, problem.answer).parts
+            for problem, text in zip(problems, texts, strict=True)
+        ]
+        for part in ("correct", "format"):
+            found[f"held out/{part}, {name}"] = sum(p[part] for p in parts) / len(parts)
+        found[f"held out/length, {name}"] = made.lengths.float().mean().item()
+    return found
+
+
+def teach(config: Config, run: Run) -> dict:
+    """Supervised steps on generated stories, some of them wrong on purpose."""
+    if config.model:
+        raise ValueError("stage 'sft' is for the model from scratch; begin with stage 'grpo'")
+    model, vocabulary = starting_point(config, run)
+    examples = [
+        Example(
+            tuple(vocabulary.encode(problem.prompt)),
+            (*vocabulary.encode(text), vocabulary.eos_id),
+        )
+        for problem, text in story_corpus(
+            draw_stories(max(200, min(200_000, 16 * config.lessons)), seed=config.seed),
+            slip=config.slip,
+            seed=config.seed,
+        )
+    ]
+    settings = sft.SFTConfig(
+        steps=config.lessons, batch_size=config.lesson_batch, learning_rate=config.lesson_rate
+    )
+    generator = torch.Generator().manual_seed(config.seed)
+    history = sft.train(model, examples, settings, pad_id=vocabulary.pad_id, generator=generator)
+    every = max(1, len(history) // 200)
+    for row in history[::every]:
+        run.log(int(row["step"]), {"loss": row["loss"]})
+    if run.folder is not None and run.is_main:
+        torch.save(model.state_dict(), run.output / "model.pt")
+    _, held_out = problems_of(config)
+    return run.finish(held_out_accuracy(model, vocabulary, held_out, config))
+
+
+class AveragedAdamW(torch.optim.AdamW):
+    """AdamW that first averages the gradients over all devices, then clips their norm at 1."""
+
+    def step(self, closure: Any = None) -> Any:
+        """Average, clip, step; every device takes the same step."""
+        parameters = [p for group in self.param_groups for p in group["params"]]
+        for p in parameters:
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+            dist.all_reduce(p.grad)
+            p.grad /= dist.get_world_size()
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        return super().step(closure)
+
+
+def learn(config: Config, run: Run) -> dict:
+    """GRPO against the verifier."""
+    model, vocabulary = starting_point(config, run)
+    problems, held_out = problems_of(config)
+    settings = variant(
+        config.algorithm,
+        updates=config.steps,
+        prompts=config.prompts,
+        group_size=config.group_size,
+        max_new_tokens=config.max_new_tokens,
+        temperature=config.temperature,
+        learning_rate=config.learning_rate,
+        kl_coefficient=config.kl_coefficient,
+        micro_tokens=config.micro_tokens,
+        max_grad_norm=None if config.backend == "ddp" else 1.0,
+    )
+    reference = starting_point(config, run)[0] if config.kl_coefficient else None
+    generator = torch.Generator(config.device).manual_seed(config.seed + 1000 * run.rank)
+    trainer = GRPOTrainer(
+        model, vocabulary, problems, reward_fn, settings, reference=reference, generator=generator
+    )
+    if config.backend == "ddp":
+        group = trainer.optimiser.param_groups[0]
+        trainer.optimiser = AveragedAdamW(
+            group["params"], lr=group["lr"], betas=group["betas"], weight_decay=0.0
+        )
+    found = run.resume()
+    if found is not None:
+        resume(found.folder / f"trainer_{run.rank}.pt", trainer)
+    before = held_out_accuracy(model, vocabulary, held_out, config)
+    while not trainer.finished:
+        metrics = trainer.step()
+        done = len(trainer.history)
+        if done % config.evaluate_every == 0 or trainer.finished:
+            metrics |= held_out_accuracy(model, vocabulary, held_out, config)
+        run.log(done, metrics)
+        run.checkpoint(
+            done,
+            every=config.save_every,
+            write=lambda folder: save(folder / f"trainer_{run.rank}.pt", trainer),
+        )
+    if run.folder is not None and run.is_main:
+        torch.save(model.state_dict(), run.output / "model.pt")
+    seen = [row for row in run.history if "held out/correct, sampled" in row]
+    curve = {
+        name: [row[name] for row in seen]
+        for name in ("step", "total_tokens", *(key for key in seen[-1] if "held out" in key))
+    }
+    result = {
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "before": before,
+        "after": {key: seen[-1][key] for key in before},
+        "curve": curve,
+        "training": {
+            name: [round(row[name], 4) for row in run.history]
+            for name in ("accuracy", "length", "entropy", "silent_groups", "seconds/step")
+        },
+        "completions_per_step": config.prompts * config.group_size * run.world_size,
+    }
+    if config.device != "cpu":
+        result["peak_memory_bytes"] = torch.cuda.max_memory_allocated()
+    return run.finish(result)
+
+
+def main(config: Config) -> dict:
+    """Run one stage; return its result."""
+    if config.backend not in ("single", "ddp"):
+        raise ValueError(f"backend must be single or ddp for this job; got {config.backend!r}")
+    if config.backend == "ddp" and not dist.is_initialized():
+        dist.init_process_group("nccl" if config.device == "cuda" else "gloo")
+        if config.device == "cuda":
+            torch.cuda.set_device(dist.get_rank() % torch.cuda.device_count())
+    torch.set_float32_matmul_precision("high")
+    torch.manual_seed(config.seed)
+    with Run.start(
+        asdict(config), seeds=(config.seed,), stage=config.stage, folder=config.run_folder
+    ) as run:
+        return teach(config, run) if config.stage == "sft" else learn(config, run)
+
+
+if __name__ == "__main__":
+    given = yaml.safe_load(Path(sys.argv[1]).read_text()) if len(sys.argv) > 1 else {}
+    main(TypeAdapter(Config).validate_python(given))
