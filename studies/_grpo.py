@@ -6,10 +6,12 @@ problems. A run ends when it has sampled ``BUDGET`` tokens, those of discarded g
 """
 
 import itertools
+import math
 import multiprocessing
 import os
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
@@ -225,23 +227,35 @@ def run_arm(
     )
 
 
-def parallel(tasks: Sequence[Callable[[], Any]], jobs: int) -> list[Any]:
-    """Results of the tasks, in order; each in a process of its own, `jobs` at a time."""
+def _in_time(task: Callable[[], Any], end: float) -> Any:
+    """Do the task, or nothing if it is too late; the clock is the same in every process."""
+    return task() if time.monotonic() < end else None
+
+
+def parallel(
+    tasks: Sequence[Callable[[], Any]], jobs: int, end: float = math.inf
+) -> list[tuple[str, int, Run]]:
+    """Results of the tasks, in order; each in a process of its own, `jobs` at a time.
+
+    Tasks that have not begun when the clock ``time.monotonic`` reaches `end` are left out.
+    """
     if jobs <= 1:
-        return [task() for task in tasks]
+        return [done for task in tasks if (done := _in_time(task, end)) is not None]
     os.environ["OMP_NUM_THREADS"] = "1"  # the children read it
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=context) as pool:
-        futures = [pool.submit(task) for task in tasks]
+        futures = [pool.submit(_in_time, task, end) for task in tasks]
         for number, future in enumerate(as_completed(futures), 1):
-            name, seed, run = future.result()
+            if (done := future.result()) is None:
+                continue
+            name, seed, run = done
             after = run.get("after", run)
             print(
                 f"{number}/{len(tasks)} {name}, seed {seed}: {run['seconds']:.0f} s, "
                 f"accuracy {after['accuracy']:.3f}",
                 flush=True,
             )
-        return [future.result() for future in futures]
+        return [done for future in futures if (done := future.result()) is not None]
 
 
 def run_arms(
@@ -253,14 +267,18 @@ def run_arms(
     device: str = "cpu",
     methods: Mapping[str, Method] | None = None,
     pass_at_k_of: Sequence[str] = (),
+    minutes: float = math.inf,
 ) -> tuple[dict[str, list[Run]], dict[str, list[Run]]]:
-    """Teach every base that is needed, then run every arm with every seed.
+    """Teach every base that is needed, then run every arm with every seed, seed by seed.
+
+    No run begins after `minutes`. The seeds that then lack an arm are left out whole.
 
     Returns:
         runs of each base, and runs of each arm, both in the order of the seeds.
 
     """
     methods = {"grpo": train_grpo, **(methods or {})}
+    end = time.monotonic() + 60 * minutes
     wanted = sorted({arm.base for arm in arms.values()})
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -273,13 +291,18 @@ def run_arms(
             )
             for seed, (title, arm) in itertools.product(seeds, arms.items())
         ]  # fmt: skip
-        done = parallel(tasks, jobs)
+        done = parallel(tasks, jobs, end)
+    counts = Counter(seed for _, seed, _ in done)
+    whole = [seed for seed in seeds if counts[seed] == len(arms)]
+    if not whole:
+        raise RuntimeError(f"no seed has every arm after {minutes:g} minutes; give it more time")
     bases: dict[str, list[Run]] = {base: [] for base in wanted}
     for base, _, run in taught:
         bases[base].append(run)
     runs: dict[str, list[Run]] = {title: [] for title in arms}
-    for title, _, run in done:
-        runs[title].append(run)
+    for title, seed, run in done:
+        if seed in whole:
+            runs[title].append(run)
     return bases, runs
 
 

@@ -17,6 +17,7 @@ Pass@k from 64 samples of each of 100 held-out sums, for every base and after th
 """
 
 import json
+import math
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,7 @@ def main(
     check: bool = False,
     device: str = "cpu",
     jobs: int = 1,
+    minutes: float = math.inf,
 ) -> None:
     """Run the study and write its stamped result, or repeat its head with ``--check``.
 
@@ -138,6 +140,7 @@ def main(
         check: repeat the head and compare.
         device: of the training runs.
         jobs: runs at a time, each in a process of its own.
+        minutes: no run begins later; seeds that then lack an arm are left out.
 
     """
     torch.set_num_threads(1)
@@ -146,7 +149,7 @@ def main(
         return
     study = start_study(out, seeds=SEEDS, config=protocol(ARMS))
     bases, runs = run_arms(
-        ARMS, jobs=jobs, device=device, methods=METHODS, pass_at_k_of=tuple(ARMS)
+        ARMS, jobs=jobs, device=device, minutes=minutes, methods=METHODS, pass_at_k_of=tuple(ARMS)
     )
     result: dict[str, Any] = {"bases": bases, "summary": summary(runs, "GRPO"), "arms": runs}
     study.finish({**result, "head": head()})

@@ -13,6 +13,7 @@ same seeds. The arms:
 """
 
 import json
+import math
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,7 @@ def main(
     check: bool = False,
     device: str = "cpu",
     jobs: int = 1,
+    minutes: float = math.inf,
 ) -> None:
     """Run the study and write its stamped result, or repeat its head with ``--check``.
 
@@ -106,6 +108,7 @@ def main(
         check: repeat the head and compare.
         device: of the training runs.
         jobs: runs at a time, each in a process of its own.
+        minutes: no run begins later; seeds that then lack an arm are left out.
 
     """
     torch.set_num_threads(1)
@@ -113,7 +116,7 @@ def main(
         compare_head(json.loads(out.read_text())["head"], head(), tol=1.0)
         return
     study = start_study(out, seeds=SEEDS, config=protocol(ARMS))
-    bases, runs = run_arms(ARMS, seeds=SEEDS, jobs=jobs, device=device)
+    bases, runs = run_arms(ARMS, seeds=SEEDS, jobs=jobs, device=device, minutes=minutes)
     against = {name: "early" if name.startswith("early") else "base" for name in ARMS}
     result: dict[str, Any] = {"bases": bases, "summary": summary(runs, against), "arms": runs}
     study.finish({**result, "head": head()})

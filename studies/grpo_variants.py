@@ -12,6 +12,7 @@ move and the clips act. Judged on 500 held-out sums.
 """
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ def main(
     check: bool = False,
     device: str = "cpu",
     jobs: int = 1,
+    minutes: float = math.inf,
 ) -> None:
     """Run the study and write its stamped result, or repeat its head with ``--check``.
 
@@ -59,6 +61,7 @@ def main(
         check: repeat the head and compare.
         device: of the training runs.
         jobs: runs at a time, each in a process of its own.
+        minutes: no run begins later; seeds that then lack an arm are left out.
 
     """
     torch.set_num_threads(1)
@@ -66,7 +69,7 @@ def main(
         compare_head(json.loads(out.read_text())["head"], head(), tol=1.0)
         return
     study = start_study(out, seeds=SEEDS, config=protocol(ARMS))
-    bases, runs = run_arms(ARMS, jobs=jobs, device=device)
+    bases, runs = run_arms(ARMS, jobs=jobs, device=device, minutes=minutes)
     against = {name: "GRPO" if "steps" not in name else "GRPO, 4 steps" for name in ARMS}
     result: dict[str, Any] = {"bases": bases, "summary": summary(runs, against), "arms": runs}
     study.finish({**result, "head": head()})
