@@ -80,14 +80,14 @@ def measure(setting: dict[str, Any]) -> dict[str, Any]:
     prepared = time.perf_counter()
     rows = make_rows(setting, shape, world)
     clock = Clock(world.device)
-    warm = [take_step(parallel, rows, setting, clock)[0] for _ in range(setting["warmup"])]
+    warm = [take_step(parallel, rows, setting, clock)["seconds"] for _ in range(setting["warmup"])]
     warmed = time.perf_counter()
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
     steps = []
     for _ in range(setting["steps"]):
-        seconds, split, loss = take_step(parallel, rows, setting, clock)
-        steps.append({"seconds": parallel.largest(seconds), **split, "loss": loss})
+        taken = take_step(parallel, rows, setting, clock)
+        steps.append({**taken, "seconds": parallel.largest(taken["seconds"])})
     memory = memory_gib(parallel, device)
     traffic = profiled(parallel, rows, setting, clock) if setting["profile"] else {}
     return {
@@ -145,8 +145,8 @@ def make_rows(setting: dict[str, Any], shape: Any, world: Any) -> list[dict[str,
 
 def take_step(
     parallel: Any, rows: list[dict[str, Tensor]], setting: dict[str, Any], clock: "Clock"
-) -> tuple[float, dict[str, float], float]:
-    """One policy update: seconds, seconds of its parts, loss."""
+) -> dict[str, float]:
+    """One policy update: seconds, seconds of its parts, loss and gradient norm."""
     clock.clear()
     start = clock.now()
     tokens, sequences = parallel.total(
@@ -169,8 +169,10 @@ def take_step(
             parallel.backward(value)
         loss += value.detach()
     with clock.part("step"):
-        parallel.step(1.0)
-    return clock.now() - start, clock.seconds(), parallel.total(loss)[0]
+        norm = parallel.step(1.0)
+    seconds = clock.now() - start
+    whole = parallel.total(loss)[0]
+    return {"seconds": seconds, **clock.seconds(), "loss": whole, "gradient_norm": norm}
 
 
 def logprobs(model: Any, ids: Tensor, fused: bool) -> Tensor:
@@ -223,7 +225,7 @@ def profiled(parallel: Any, rows: Any, setting: dict[str, Any], clock: "Clock") 
         kinds = [ProfilerActivity.CUDA]
     parallel.barrier()
     with profile(activities=kinds) as trace:
-        seconds, _, _ = take_step(parallel, rows, setting, clock)
+        seconds = take_step(parallel, rows, setting, clock)["seconds"]
     talk, work = [], []
     for event in trace.events():
         on_device = event.device_type == torch.autograd.DeviceType.CUDA

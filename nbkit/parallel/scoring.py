@@ -23,31 +23,33 @@ class LinearLogprobs(torch.autograd.Function):
     def forward(  # noqa: D102 (autograd's own name)
         context: Any, hidden: Tensor, weight: Tensor, tokens: Tensor, temperature: float
     ) -> Tensor:
-        context.save_for_backward(hidden, weight, tokens)
-        context.temperature = temperature
-        rows = [
-            token_logprobs(part @ weight.t(), ids, temperature=temperature)
-            for part, ids in zip(hidden.split(CHUNK), tokens.split(CHUNK), strict=True)
-        ]
-        return torch.cat(rows)
+        rows, ids = hidden.flatten(0, 1), tokens.flatten()
+        context.save_for_backward(rows, weight, ids)
+        context.temperature, context.shape = temperature, hidden.shape
+        found = torch.empty(tokens.shape, dtype=_precise(weight), device=hidden.device)
+        for start in range(0, len(rows), CHUNK):
+            part = slice(start, start + CHUNK)
+            logp = token_logprobs(rows[part] @ weight.t(), ids[part], temperature=temperature)
+            found.view(-1)[part] = logp
+        return found
 
     @staticmethod
     def backward(context: Any, *incoming: Tensor) -> tuple[Tensor | None, ...]:  # noqa: D102
         hidden, weight, tokens = context.saved_tensors
         hidden_gradient = torch.empty_like(hidden)
-        precise = torch.float64 if weight.dtype == torch.float64 else torch.float32
+        precise, coming = _precise(weight), incoming[0].flatten()
         weight_gradient = torch.zeros(weight.shape, dtype=precise, device=weight.device)
         for start in range(0, hidden.shape[0], CHUNK):
             rows = slice(start, start + CHUNK)
             logits = hidden[rows] @ weight.t()
-            scale = (incoming[0][rows] / context.temperature)[:, None].to(precise)
+            scale = (coming[rows] / context.temperature)[:, None].to(precise)
             # d logp / d logits = (1[token] - p) / τ
             gradient = (logits.to(precise) / context.temperature).softmax(-1).mul_(-scale)
             gradient.scatter_add_(1, tokens[rows, None], scale)
             gradient = gradient.to(hidden.dtype)
             torch.mm(gradient, weight, out=hidden_gradient[rows])
             weight_gradient += gradient.t() @ hidden[rows]
-        return hidden_gradient, weight_gradient.to(weight.dtype), None, None
+        return hidden_gradient.view(context.shape), weight_gradient.to(weight.dtype), None, None
 
 
 def linear_logprobs(
@@ -74,9 +76,12 @@ def linear_logprobs(
             f"{tuple(weight.shape)} and {tuple(tokens.shape)}"
         )
     # Under autocast the hidden states are bfloat16 and the weight is not; the casts have gradients.
-    low = hidden.flatten(0, 1)
-    logp: Tensor = LinearLogprobs.apply(low, weight.to(low.dtype), tokens.flatten(), temperature)
-    return logp.view(tokens.shape)
+    logp: Tensor = LinearLogprobs.apply(hidden, weight.to(hidden.dtype), tokens, temperature)
+    return logp
+
+
+def _precise(weight: Tensor) -> torch.dtype:
+    return torch.float64 if weight.dtype == torch.float64 else torch.float32
 
 
 def attach_scoring(model: Any) -> Any:

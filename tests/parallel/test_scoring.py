@@ -1,0 +1,53 @@
+"""The head and the softmax in one operation equal the two of them; the count of operations."""
+
+import pytest
+import torch
+
+from nbkit.parallel import scoring
+from nbkit.parallel.flops import flops_per_token, matrix_weights
+from nbkit.parallel.scoring import attach_scoring, linear_logprobs
+from tests.rlvr.small import VOCABULARY, model
+
+pytestmark = pytest.mark.chapter(33)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_chunks_equal_the_whole_in_value_and_gradient(monkeypatch, temperature):
+    monkeypatch.setattr(scoring, "CHUNK", 4)
+    g = torch.Generator().manual_seed(0)
+    hidden = torch.randn(2, 5, 6, generator=g, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(11, 6, generator=g, dtype=torch.float64, requires_grad=True)
+    tokens = torch.randint(11, (2, 5), generator=g)
+    factors = torch.randn(2, 5, generator=g, dtype=torch.float64)
+    whole = ((hidden @ weight.t()) / temperature).log_softmax(-1).gather(-1, tokens[..., None])
+    parts = linear_logprobs(hidden, weight, tokens, temperature=temperature)
+    torch.testing.assert_close(parts, whole[..., 0])
+    want = torch.autograd.grad((whole[..., 0] * factors).sum(), (hidden, weight))
+    got = torch.autograd.grad((parts * factors).sum(), (hidden, weight))
+    torch.testing.assert_close(got, want)
+
+
+def test_a_model_scores_as_its_logits_do():
+    plain, taught = model(layers=2), attach_scoring(model(layers=2))
+    ids = torch.randint(2, len(VOCABULARY), (3, 7), generator=torch.Generator().manual_seed(1))
+    logits = plain(input_ids=ids).logits[:, :-1]
+    want = logits.log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0]
+    got = taught(input_ids=ids, score=ids)
+    torch.testing.assert_close(got, want, atol=1e-5, rtol=0)
+    torch.testing.assert_close(taught(input_ids=ids).logits[:, :-1], logits)
+    want.sum().backward()
+    got.sum().backward()
+    for a, b in zip(plain.parameters(), taught.parameters(), strict=True):
+        torch.testing.assert_close(a.grad, b.grad, atol=2e-5, rtol=1e-4)
+
+
+def test_shapes_that_do_not_fit():
+    with pytest.raises(ValueError, match="must fit"):
+        linear_logprobs(torch.zeros(2, 3, 4), torch.zeros(5, 6), torch.zeros(2, 3).long())
+
+
+def test_operations_are_counted_from_the_modules():
+    net = model(layers=3, width=32)
+    linear = sum(m.weight.numel() for m in net.modules() if isinstance(m, torch.nn.Linear))
+    assert matrix_weights(net.config) == linear  # the head among them, the embedding not
+    assert flops_per_token(net.config, 10) == 6 * linear + 6 * 3 * 32 * 10
