@@ -102,7 +102,7 @@ def policy_sampler(
 
 
 def preference_pairs(
-    count: int, *, seed: int, sampler: Sampler | None = None, beta: float = 2.0
+    count: int, *, seed: int, sampler: Sampler | None = None, beta: float = 4.0
 ) -> list[Pair]:
     """Return ``count`` pairs of different answers to questions of the training side.
 

@@ -1,0 +1,121 @@
+"""UltraFeedback: several completions a prompt, rated; the best against a random other one.
+
+Zephyr (Tunstall et al., arXiv:2310.16944, section 3) takes the completion of the highest overall
+score as chosen and a random one of the rest as rejected. The data come in two forms: raw, with
+"instruction" and "completions" that carry an "overall_score" (Cui et al., arXiv:2310.01377); and
+binarised, with chats "chosen" and "rejected" and their scores.
+"""
+
+import random
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from nbkit._inputs import check_choice
+from nbkit.data.preferences import (
+    Loaded,
+    Message,
+    Preference,
+    RowError,
+    chat_field,
+    checked,
+    load_rows,
+    text_field,
+)
+
+FORMS = ("auto", "binarised", "completions")
+
+
+def parse_completions(row: dict[str, Any], number: int, *, seed: int) -> Preference:
+    """Return the best completion against a random other one.
+
+    The choice depends on the seed and on the number of the row alone, so that it does not change
+    when another row is dropped. A text that equals the best one, or that has its score, is no
+    candidate for the rejected side.
+
+    Raises:
+        RowError: "missing field", "wrong type", "too few completions", "tied scores" (all scores
+            are equal), "equal pair" (all others are the same text), "empty answer", "missing turn".
+
+    """
+    prompt = [Message("user", text_field(row, "instruction"))]
+    if row.get("completions") is None:
+        raise RowError("missing field", "completions")
+    if not isinstance(row["completions"], list):
+        raise RowError("wrong type", "completions is no list")
+    rated = [_rated(entry, i) for i, entry in enumerate(row["completions"])]
+    if len(rated) < 2:
+        raise RowError("too few completions", f"{len(rated)}; a pair needs two")
+    best_score, best = max(rated, key=lambda pair: pair[0])  # the first of equals
+    worse = [(score, text) for score, text in rated if score < best_score]
+    if not worse:
+        raise RowError("tied scores", f"all {len(rated)} completions have {best_score:g}")
+    others = [(score, text) for score, text in worse if text.strip() != best.strip()]
+    if not others:
+        raise RowError("equal pair", best.strip()[:60])
+    score, other = random.Random(f"{seed} {number}").choice(others)
+    return checked(prompt, best, other, number, best_score - score)
+
+
+def _rated(entry: Any, place: int) -> tuple[float, str]:
+    name = f"completions[{place}]"
+    if not isinstance(entry, dict):
+        raise RowError("wrong type", f"{name} is a {type(entry).__name__}")
+    for key in ("response", "overall_score"):
+        if entry.get(key) is None:
+            raise RowError("missing field", f"{name}.{key}")
+    if not isinstance(entry["response"], str):
+        raise RowError("wrong type", f"{name}.response is no text")
+    return _number(entry["overall_score"], f"{name}.overall_score"), entry["response"]
+
+
+def _number(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RowError("wrong type", f"{name} is {value!r}, not a number")
+    return float(value)
+
+
+def parse_binarised(row: dict[str, Any], number: int) -> Preference:
+    """Return the pair of a row of the binarised form.
+
+    Raises:
+        RowError: "missing field", "wrong type", "unknown role", "missing turn", "different
+            prompts", "tied scores", "empty answer", "equal pair".
+
+    """
+    chosen, rejected = chat_field(row, "chosen"), chat_field(row, "rejected")
+    for name, chat in (("chosen", chosen), ("rejected", rejected)):
+        if len(chat) < 2 or chat[-1].role != "assistant":
+            raise RowError("missing turn", f"{name} must hold a prompt and an assistant's answer")
+    if chosen[:-1] != rejected[:-1]:
+        raise RowError("different prompts", "chosen and rejected differ before their last turn")
+    margin = None
+    if row.get("score_chosen") is not None and row.get("score_rejected") is not None:
+        scores = [_number(row[f"score_{side}"], f"score_{side}") for side in ("chosen", "rejected")]
+        margin = scores[0] - scores[1]
+        if margin <= 0:
+            raise RowError("tied scores", f"chosen {scores[0]:g}, rejected {scores[1]:g}")
+    return checked(chosen[:-1], chosen[-1].content, rejected[-1].content, number, margin)
+
+
+def load_ultrafeedback(path: Path | str, *, seed: int = 0, form: str = "auto") -> Loaded:
+    """Read JSON lines of UltraFeedback; broken rows are in the report.
+
+    Args:
+        path: ".jsonl" or ".jsonl.gz".
+        seed: of the choice among the completions that are not the best.
+        form: "completions" (raw), "binarised", or "auto": what a row with "completions" says.
+
+    Raises:
+        ValueError: an unknown `form`.
+        FileNotFoundError: there is no such file.
+
+    """
+    check_choice("form", form, FORMS)
+    return load_rows(path, partial(_parse, seed=seed, form=form))
+
+
+def _parse(row: dict[str, Any], number: int, *, seed: int, form: str) -> Preference:
+    if form == "completions" or (form == "auto" and "completions" in row):
+        return parse_completions(row, number, seed=seed)
+    return parse_binarised(row, number)
