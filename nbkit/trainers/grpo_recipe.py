@@ -29,7 +29,7 @@ from nbkit.trainers.grpo_variants import variant
 
 def teach(
     model: Any,
-    vocabulary: ArithmeticVocabulary,
+    vocabulary: Any,
     examples: Sequence[tuple[Any, str]],
     *,
     steps: int,
