@@ -3,8 +3,8 @@
     python studies/_grpo_tuning.py --jobs 64 --out FILE.json
 
 Not a study: its seeds are used by nothing that is asserted. Each setting changes one thing of the
-recipe; for each the accuracy after the lessons, the share of texts free of slips (a planted habit is
-no slip), and the accuracy after every tenth update, with seconds of processor time.
+recipe. Told are the accuracy after the lessons, sampled and greedy, the share of texts without a
+slip (a planted habit is none), and the accuracy after every tenth update, with processor seconds.
 """
 
 import itertools
