@@ -207,10 +207,12 @@ class Job(Part):
 
     def values(self, stage: str) -> dict[str, Any]:
         """What the training script's ``Config`` gets in a stage."""
-        given = {name: getattr(self, name) for name in TRAINING if name in self.model_fields_set}
+        named_here = [name for name in TRAINING if name in self.model_fields_set]
+        given = {name: getattr(self, name) for name in named_here}
+        # A variant takes a model or data set away by null; Config's default then counts.
+        given = {name: value for name, value in given.items() if value is not None}
         own = {entry.name: entry.arguments for entry in self.stages}.get(stage, {})
-        named = {"stage": stage} if stage else {}
-        return named | given | self.arguments | own
+        return ({"stage": stage} if stage else {}) | given | self.arguments | own
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

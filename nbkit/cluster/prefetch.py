@@ -35,13 +35,18 @@ def prefetch(job: Job, *, cache: Path | None = None) -> list[Fetched]:
         cache: the cache's folder; by default that of the environment.
 
     Raises:
-        ValueError: a name that the hub does not have, or no connection.
+        ValueError: a name that the hub does not have, a path that does not exist, no connection.
 
     """
     wanted: list[tuple[str | None, Kind]] = [(job.model, "model"), (job.data, "dataset")]
     fetched = []
     for name, kind in wanted:
-        if name is not None and not Path(name).exists():
+        if name is not None and is_path(name):
+            if not Path(name).exists():
+                raise ValueError(
+                    f"{kind} {name}: a path, and nothing is there; put the files there"
+                )
+        elif name is not None:
             folder = _snapshot(name, kind, cache, offline=False)
             sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
             fetched.append(Fetched(name, kind, folder.name, folder, sum(sizes)))
@@ -60,18 +65,29 @@ def local_folder(name: str, kind: Kind, *, cache: Path | None = None) -> Path:
         ValueError: it is not in the cache, and there is no network (or the job is offline).
 
     """
-    if Path(name).exists():
-        return Path(name)
+    if is_path(name):
+        return _existing(name, kind)
     try:
         return _snapshot(name, kind, cache, offline=True)
     except ValueError:
         return _snapshot(name, kind, cache, offline=False)
 
 
+def is_path(name: str) -> bool:
+    """Whether a name means a file or folder here: it exists, or begins as only paths do."""
+    return name.startswith(("/", "./", "../")) or Path(name).exists()
+
+
 def split_revision(name: str) -> tuple[str, str | None]:
     """Split `owner/name@revision`."""
     repository, _, revision = name.partition("@")
     return repository, revision or None
+
+
+def _existing(name: str, kind: Kind) -> Path:
+    if not Path(name).exists():
+        raise ValueError(f"{kind} {name}: a path, and nothing is there; put the files there")
+    return Path(name)
 
 
 def _snapshot(name: str, kind: Kind, cache: Path | None, *, offline: bool) -> Path:

@@ -1,0 +1,219 @@
+"""`nbkit job` and `nbkit runs`: what they show, what they write, what they refuse."""
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from nbkit.authoring.errors import UserError
+from nbkit.cluster import commands
+from nbkit.cluster.preemption import Preempted
+from nbkit.cluster.report import thin
+from nbkit.cluster.run_folder import find_runs, open_run
+from nbkit.cluster.runs_commands import compare as compare_command
+from nbkit.cluster.status import status_rows
+
+from .conftest import BIG, JOB, REPOSITORY
+from .tiny_train import Config, main
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch):
+    monkeypatch.setenv("NBKIT_TRACKERS", "")
+    monkeypatch.chdir(REPOSITORY)
+
+
+@pytest.fixture
+def values_unchecked(monkeypatch):
+    """Checking values loads the training script and with it torch; one test of that is enough."""
+    monkeypatch.setattr("nbkit.cluster.submit.VALIDATE", "")
+
+
+def make_run(folder: Path, *, facts: dict | None = None, attempts=("100 3700",), **changes) -> Path:
+    """A run of the tiny script, with what a launcher adds to its folder."""
+    main(Config(run_folder=str(folder), **changes))
+    dress(folder, facts, attempts)
+    return folder
+
+
+def dress(folder: Path, facts: dict | None = None, attempts=("100 3700",)) -> None:
+    whole = {"job": "tiny", "variant": "", "stages": [""], "gpus": 4}
+    whole |= {"price_per_gpu_hour": 2.0, "currency": "EUR"} | (facts or {})
+    (folder / "job.json").write_text(json.dumps(whole))
+    (folder / "attempts").mkdir()
+    for number, text in enumerate(attempts):
+        (folder / "attempts" / str(number)).write_text(text + "\n")
+
+
+@pytest.mark.usefixtures("values_unchecked")
+def test_submit_shows_the_exact_command_and_starts_nothing(make_job, tmp_path, capsys, monkeypatch):
+    folder = make_job().parent
+    monkeypatch.setattr("nbkit.cluster.submit.submit", lambda *a: pytest.fail("it was started"))
+    run = tmp_path / "it's a run"
+    commands.submit(str(folder), run=run)
+    output = capsys.readouterr().out.splitlines()
+    assert output[1] == (
+        f"sbatch --parsable --chdir={REPOSITORY} '--output={tmp_path}/it'\"'\"'s a run/logs/"
+        f"slurm-%j.out' {folder}/launch/slurm.sbatch '{tmp_path}/it'\"'\"'s a run'"
+    )
+    assert "this was a dry run" in output[2] and not run.exists()
+
+
+@pytest.mark.usefixtures("values_unchecked")
+def test_submit_yes_runs_the_command_that_it_shows(make_job, tmp_path, capsys, monkeypatch):
+    folder = make_job().parent
+    sbatch = tmp_path / "bin" / "sbatch"
+    sbatch.parent.mkdir()
+    sbatch.write_text(f'#!/bin/bash\nprintf "%s\\n" "$@" >{tmp_path}/got\necho 4711\n')
+    sbatch.chmod(0o755)
+    monkeypatch.setenv("PATH", str(sbatch.parent))
+    commands.submit(str(folder), run=tmp_path / "run", yes=True)
+    assert "4711" in capsys.readouterr().out.splitlines()
+    assert (tmp_path / "got").read_text().splitlines()[-1] == str(tmp_path / "run")
+    sbatch.unlink()
+    with pytest.raises(UserError, match="sbatch is not installed here; submit where Slurm is"):
+        commands.submit(str(folder), run=tmp_path / "run", yes=True)
+
+
+@pytest.mark.slow
+def test_submit_refuses_what_would_fail_later(make_job, tmp_path):
+    folder = make_job(arguments={"steps": "many"}).parent
+    with pytest.raises(UserError, match=r"(?s)Config refuses values:.*steps: 'many'"):
+        commands.submit(str(folder))
+    job = folder / "job.yaml"
+    job.write_text(job.read_text().replace("many", "7"))
+    with pytest.raises(UserError, match=r"is not what job.yaml gives now"):
+        commands.submit(str(folder))
+    with pytest.raises(UserError, match=r"there is no job 'nothing' with a job.yaml"):
+        commands.submit("nothing")
+    good = make_job("good").parent
+    with pytest.raises(UserError, match="holds a finished run"):
+        commands.submit(str(good), run=make_run(tmp_path / "run"))
+    with pytest.raises(UserError, match="the launchers are torchrun and deepspeed"):
+        commands.submit(str(good), local="mpirun")
+    (good / "train.py").write_text("import nowhere\nclass Config:\n    backend: str = ''\n")
+    with pytest.raises(UserError, match="cannot be loaded here: ModuleNotFoundError"):
+        commands.submit(str(good))
+
+
+def test_render_writes_then_finds_nothing_to_do(make_job, capsys):
+    folder = make_job().parent
+    (folder / "launch" / "torchrun.sh").unlink()
+    with pytest.raises(UserError, match=r"torchrun.sh: does not exist"):
+        commands.render(str(folder), check=True)
+    commands.render(str(folder))
+    assert "torchrun.sh: written" in capsys.readouterr().out
+    commands.render(str(folder), check=True)
+    assert "4 files of 1 jobs are what their job files give" in capsys.readouterr().out
+
+
+def test_status_says_how_far_each_run_is(tmp_path):
+    make_run(tmp_path / "a", attempts=("100 1900", "5000 5900"))
+    with pytest.raises(Preempted):
+        main(Config(run_folder=str(tmp_path / "b"), stage="sft", stop_at=4))
+    dress(tmp_path / "b", {"stages": ["sft", "ppo"], "price_per_gpu_hour": None})
+    rows = status_rows(find_runs(tmp_path), {}, tmp_path)
+    assert rows[1] == ("a", "finished", "-", "8", "2", "0.75", "3.00", "6.00 EUR", "-")
+    assert rows[2][:4] == ("b", "preempted", "sft", "4")
+    main(Config(run_folder=str(tmp_path / "b"), stage="sft"))
+    assert open_run(tmp_path / "b").state == "between stages"
+    (tmp_path / "a" / "state").write_text("running\n")
+    assert open_run(tmp_path / "a").state == "interrupted"
+    with pytest.raises(ValueError, match="is no run folder"):
+        open_run(tmp_path / "b" / "attempts")
+
+
+def test_report_keeps_a_small_stamped_result_and_the_curves(make_job, tmp_path):
+    folder = make_job().parent
+    run = make_run(tmp_path / "run", facts={"job": str(folder)}, steps=400, save_every=0)
+    commands.report(run, label="cpu")
+    kept = folder / "results" / "cpu"
+    assert sorted(path.name for path in kept.iterdir()) == ["curves.png", "result.json"]
+    assert (kept / "result.json").stat().st_size < 40_000
+    result = json.loads((kept / "result.json").read_text())
+    assert result["device_name"] == result["stamp"]["device_name"] != ""
+    assert (result["gpu_hours"], result["cost"]) == (4.0, "8.00 EUR")
+    curves = result["stages"]["all"]["curves"]
+    assert len(curves["loss"]) == 200 and (curves["step"][0], curves["step"][-1]) == (1, 400)
+    assert result["stages"]["all"]["result"]["weights"]
+    for picture in (kept / "curves.png", run / "plots" / "curves.png"):
+        assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size < 150_000
+    assert str(tmp_path) not in (kept / "result.json").read_text().replace(
+        json.dumps(str(run)), ""
+    ).replace(json.dumps(str(folder)), "")
+
+
+def test_a_run_that_has_not_finished_is_not_reported(tmp_path, make_job):
+    folder = make_job().parent
+    with pytest.raises(Preempted):
+        main(Config(run_folder=str(tmp_path / "run"), stop_at=4))
+    with pytest.raises(UserError, match="does not say which job"):
+        commands.report(tmp_path / "run")
+    with pytest.raises(UserError, match=r"no stage has finished \(preempted\)"):
+        commands.report(tmp_path / "run", job=str(folder))
+
+
+def test_thinned_curves_keep_both_ends():
+    rows = [{"step": step} for step in range(1000)]
+    kept = thin(rows, 7)
+    assert len(kept) == 7 and (kept[0]["step"], kept[-1]["step"]) == (0, 999)
+    assert thin(rows[:5], 7) == rows[:5]
+
+
+def test_compare_lists_what_differs(tmp_path, capsys):
+    a = make_run(tmp_path / "a")
+    b = make_run(tmp_path / "b", learning_rate=0.1, steps=6)
+    compare_command(a, b)
+    lines = {
+        line.split("  ")[0]: line.split()[-2:] for line in capsys.readouterr().out.splitlines()
+    }
+    assert lines["setting learning_rate"] == ["0.05", "0.1"]
+    assert lines["setting steps"] == ["8", "6"]
+    assert "setting seed" not in lines and "setting run_folder" not in lines
+    assert "loss at step 6" in lines and lines["loss at step 6"][0] != lines["loss at step 6"][1]
+    main(Config(run_folder=str(tmp_path / "c"), stage="sft"))
+    with pytest.raises(UserError, match="no stage in common"):
+        compare_command(a, tmp_path / "c")
+
+
+@pytest.mark.slow
+def test_tensorboard_s_files_hold_the_curves(tmp_path, monkeypatch):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    monkeypatch.setenv("NBKIT_TRACKERS", "tensorboard")
+    with pytest.raises(Preempted):
+        main(Config(run_folder=str(tmp_path), stop_at=4, save_every=0))
+    main(Config(run_folder=str(tmp_path), save_every=0))
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert [point.step for point in events.Scalars("loss")] == list(range(1, 9))
+
+
+def test_weights_and_biases_is_used_if_asked_for(tmp_path, monkeypatch):
+    calls = []
+    run = SimpleNamespace(
+        log=lambda row, step: calls.append((step, sorted(row))), finish=lambda: calls.append("end")
+    )
+    fake = SimpleNamespace(init=lambda **given: calls.append(given["id"]) or run)
+    fake.__spec__ = SimpleNamespace(name="wandb")
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    monkeypatch.setenv("NBKIT_TRACKERS", "wandb")
+    main(Config(run_folder=str(tmp_path / "job" / "label"), steps=1))
+    assert calls == ["job-label", (1, ["loss", "seconds", "seconds/step"]), "end"]
+    monkeypatch.delitem(sys.modules, "wandb")
+    with pytest.raises(ValueError, match="which is not installed: run `pip install wandb`"):
+        main(Config(run_folder=str(tmp_path / "b")))
+    monkeypatch.setenv("NBKIT_TRACKERS", "nonsense")
+    with pytest.raises(ValueError, match="'nonsense' is unknown; known are tensorboard, wandb"):
+        main(Config(run_folder=str(tmp_path / "c")))
+
+
+@pytest.mark.usefixtures("values_unchecked")
+def test_a_big_job_says_what_it_may_cost(make_job, capsys):
+    folder = make_job(base=BIG, limits={"requeues": 1, "price_per_gpu_hour": 3, "cost": 50}).parent
+    commands.submit(str(folder))
+    first = capsys.readouterr().out.splitlines()[0]
+    assert "2 x 8 GPUs, 00:05:00; 1 requeues, 0.166667 hours in all (2.66667 GPU hours" in first
+    assert "8.00 USD" in first and JOB["time"] == "00:05:00"

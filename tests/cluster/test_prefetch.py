@@ -1,0 +1,166 @@
+"""Models and data are fetched by the real client from a stand-in of the hub, then found offline."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import unquote, urlparse
+
+import pytest
+
+from nbkit.cluster.prefetch import split_revision
+
+from .conftest import REPOSITORY
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+FILES = {
+    "models/some/model": {"config.json": b'{"a": 1}', "model.safetensors": b"x" * 5000},
+    "datasets/some/data": {"train.jsonl": b'{"chosen": "a"}\n'},
+}
+FILES["models/some/model"]["pytorch_model.bin"] = b"a pickle, which nobody wants"
+
+
+class Hub(BaseHTTPRequestHandler):
+    """As much of the hub as `snapshot_download` needs: the list of files, and the files."""
+
+    protocol_version = "HTTP/1.1"
+    asked: ClassVar[list[str]] = []
+
+    def do_HEAD(self):
+        self.answer(body=False)
+
+    def do_GET(self):
+        self.answer(body=True)
+
+    def answer(self, *, body: bool):
+        path = unquote(urlparse(self.path).path)
+        self.asked.append(path)
+        words = path.strip("/").split("/")
+        if words[0] == "api":
+            self.about("/".join(words[1:4]), words[4:])
+            return
+        kind = "models" if words[0] != "datasets" else words.pop(0)
+        content = FILES.get(f"{kind}/{words[0]}/{words[1]}", {}).get("/".join(words[4:]))
+        if content is None or words[2] != "resolve":
+            self.send(404, b"{}", {"X-Error-Code": "EntryNotFound"}, body)
+            return
+        headers = {"ETag": f'"{hashlib.sha256(content).hexdigest()}"', "X-Repo-Commit": COMMIT}
+        self.send(200, content, headers, body)
+
+    def about(self, repository: str, rest: list[str]):
+        files = FILES.get(repository)
+        if files is None:
+            self.send(404, b'{"error": "none"}', {"X-Error-Code": "RepoNotFound"})
+        elif rest[:1] == ["tree"]:
+            tree = [
+                {"type": "file", "path": name, "size": len(data), "oid": "0" * 40}
+                for name, data in files.items()
+            ]
+            self.send(200, json.dumps(tree).encode())
+        else:
+            about = {"id": repository.partition("/")[2], "sha": COMMIT, "private": False}
+            about |= {"siblings": [{"rfilename": name} for name in files], "tags": []}
+            self.send(200, json.dumps(about | {"downloads": 0, "gated": False}).encode())
+
+    def send(self, status: int, content: bytes, headers=(), body: bool = True):
+        self.send_response(status)
+        for name, value in dict(headers).items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if body:
+            self.wfile.write(content)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def hub():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    Hub.asked.clear()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def nbkit(*words: str, **variables: str) -> subprocess.CompletedProcess:
+    """The command in a process of its own: the client reads its environment when imported."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("HF_")}
+    return subprocess.run(
+        [sys.executable, "-m", "nbkit.cli", *words],
+        cwd=REPOSITORY,
+        env=environment | {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"} | variables,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def find(name: str, kind: str, **variables: str) -> subprocess.CompletedProcess:
+    script = "import sys; from nbkit.cluster.prefetch import local_folder; "
+    script += "print(local_folder(sys.argv[1], sys.argv[2]))"
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("HF_")}
+    return subprocess.run(
+        [sys.executable, "-c", script, name, kind],
+        cwd=REPOSITORY,
+        env=environment | variables,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def job_with(tmp_path: Path, model: str, data: str) -> Path:
+    folder = tmp_path / "job"
+    folder.mkdir(exist_ok=True)
+    text = f"description: x\nalgorithm: dpo\ngpus: 1\ntime: '01:00:00'\nmodel: {model}\n"
+    (folder / "job.yaml").write_text(text + f"data: {data}\n")
+    return folder
+
+
+@pytest.mark.slow
+def test_fetched_once_then_found_without_a_network(hub, tmp_path):
+    folder = job_with(tmp_path, "some/model", "some/data@main")
+    cache = {"HF_HOME": str(tmp_path / "cache")}
+    done = nbkit("job", "prefetch", str(folder), HF_ENDPOINT=hub, **cache)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"model some/model at {COMMIT}: 0.0 MB" in done.stdout
+    assert f"dataset some/data@main at {COMMIT}" in done.stdout
+    assert not any("pytorch_model.bin" in path for path in Hub.asked)
+    # A compute node: no network, the same disk.
+    nowhere = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "1"}
+    found = find("some/model", "model", **nowhere, **cache)
+    assert found.returncode == 0, found.stderr
+    assert (Path(found.stdout.strip()) / "model.safetensors").read_bytes() == b"x" * 5000
+    found = find("some/data", "dataset", **nowhere, **cache)
+    assert (Path(found.stdout.strip()) / "train.jsonl").exists(), found.stderr
+    missing = find("some/other", "model", **nowhere, **cache)
+    assert "run `nbkit job prefetch` on a machine with a network" in missing.stderr
+
+
+@pytest.mark.slow
+def test_what_cannot_be_fetched_is_named(hub, tmp_path):
+    folder = job_with(tmp_path, "some/absent", "some/data")
+    cache = {"HF_HOME": str(tmp_path / "cache")}
+    done = nbkit("job", "prefetch", str(folder), HF_ENDPOINT=hub, **cache)
+    assert done.returncode == 1
+    assert done.stderr.startswith("nbkit: model 'some/absent' could not be fetched")
+    folder = job_with(tmp_path, str(tmp_path), "./nowhere")
+    done = nbkit("job", "prefetch", str(folder), HF_ENDPOINT=hub, **cache)
+    assert "dataset ./nowhere: a path, and nothing is there" in done.stderr
+    assert Hub.asked and not any("nowhere" in path for path in Hub.asked)
+
+
+def test_a_revision_stands_behind_an_at_sign():
+    assert split_revision("a/b@v1") == ("a/b", "v1")
+    assert split_revision("a/b") == ("a/b", None)
