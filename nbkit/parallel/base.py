@@ -92,6 +92,22 @@ class Parallel(ABC):
         """The largest value of any rank."""
         return counts.largest(value, self.world.device)
 
+    def sum(self, values: Tensor) -> Tensor:
+        """Add a tensor up over the ranks."""
+        if dist.is_initialized():
+            dist.all_reduce(values)
+        return values
+
+    def share(self, number: int) -> slice:
+        """This rank's part of `number` items in a row; the first ranks get what is left over."""
+        size, extra = divmod(number, self.world.size)
+        start = self.world.rank * size + min(self.world.rank, extra)
+        return slice(start, start + size + (self.world.rank < extra))
+
+    def everyone(self, value: Any) -> list[Any]:
+        """The value of each rank, by rank, on every rank; for small things."""
+        return counts.gather_objects(value, self.world.device)
+
     def parts(self, micro_batches: Sequence[Item]) -> Iterator[Item | None]:
         """The micro-batches of one step, as many on every rank; gradients are summed at the last.
 

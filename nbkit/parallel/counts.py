@@ -1,6 +1,7 @@
 """Global counts: what each rank divides by, so that the sum over ranks is the loss of the batch."""
 
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import torch
@@ -36,13 +37,31 @@ def largest(value: float, device: torch.device | str = "cpu") -> float:
     return float(message)
 
 
-def gather_objects(value: Any) -> list[Any]:
-    """The values of all ranks, by rank, on every rank. For small things: they are pickled."""
+def gather_objects(value: Any, device: torch.device | str = "cpu") -> list[Any]:
+    """The values of all ranks, by rank, on every rank. For small things: they are pickled.
+
+    Args:
+        value: tensors in it, or in the fields of a dataclass, travel by way of the CPU.
+        device: where they are put.
+
+    """
     if not dist.is_initialized():
         return [value]
     out: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(out, value)
-    return out
+    dist.all_gather_object(out, _moved(value, "cpu"))
+    return [_moved(part, device) for part in out]
+
+
+def _moved(value: Any, device: torch.device | str) -> Any:
+    if isinstance(value, Tensor):
+        return value.to(device)
+    if is_dataclass(value) and not isinstance(value, type):
+        tensors = {f.name: getattr(value, f.name) for f in fields(value)}
+        return replace(
+            value,
+            **{name: _moved(x, device) for name, x in tensors.items() if isinstance(x, Tensor)},
+        )
+    return value
 
 
 def local_share(local_sum: Tensor, global_count: float, world_size: int) -> Tensor:

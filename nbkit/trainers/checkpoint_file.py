@@ -44,8 +44,12 @@ def read_checkpoint(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     state: dict[str, Any] = torch.load(path, weights_only=True)
     if state.get("format") != _FORMAT:
         raise ValueError(f"{path} is no checkpoint of format {_FORMAT}: {state.get('format')}")
-    stored = state["trainer"]["config"]
+    check_configuration(path, state["trainer"]["config"], config)
+    return state
+
+
+def check_configuration(path: Path, stored: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+    """Raise ValueError, naming the fields, if a checkpoint was written with other settings."""
     different = sorted(key for key, value in config.items() if stored.get(key) != value)
     if different:
         raise ValueError(f"{path} was written with another configuration: {', '.join(different)}")
-    return state

@@ -7,7 +7,8 @@ gradient steps (``grpo_update.update``), write down what happened.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,8 @@ class GRPOTrainer:
         config: settings.
         reference: the frozen model of the KL term; measured against whenever it is given.
         generator: source of all randomness.
+        parallel: a ``nbkit.parallel.Parallel``, not prepared yet: spreads the model over the ranks,
+            each of which makes this trainer with the same arguments. None: this process is alone.
 
     Attributes:
         history: the metrics of each update.
@@ -68,6 +71,7 @@ class GRPOTrainer:
         *,
         reference: Any = None,
         generator: torch.Generator,
+        parallel: Any = None,
     ) -> None:
         if config.kl_coefficient and reference is None:
             raise ValueError(
@@ -80,13 +84,30 @@ class GRPOTrainer:
         self.vocabulary, self.problems, self.reward_fn = vocabulary, problems, reward_fn
         self.config, self.generator = config, generator
         self.stream = PromptStream(len(problems), generator)
-        self.optimiser = torch.optim.AdamW(
-            [p for p in self.model.parameters() if p.requires_grad],
+        self.parallel = parallel
+        self.trained = self.model  # what a forward pass with gradients calls
+        if parallel is None:
+            self.optimiser = self._adamw(p for p in self.model.parameters() if p.requires_grad)
+        else:
+            if config.prompts < parallel.world.size:
+                raise ValueError(
+                    f"prompts is {config.prompts}, but there are {parallel.world.size} ranks, and "
+                    "each samples the answers to one prompt at least"
+                )
+            parallel.prepare(self.model, self._adamw)
+            self.trained, self.optimiser = parallel.model, parallel.optimiser
+            if self.reference is not None:
+                self.reference = parallel.frozen(self.reference)
+        self.history: list[Metrics] = []
+
+    def _adamw(self, parameters: Iterable[nn.Parameter]) -> torch.optim.AdamW:
+        config = self.config
+        return torch.optim.AdamW(
+            parameters,
             lr=config.learning_rate,
             betas=config.betas,
             weight_decay=config.weight_decay,
         )
-        self.history: list[Metrics] = []
 
     @property
     def finished(self) -> bool:
@@ -105,17 +126,23 @@ class GRPOTrainer:
         rate = self.learning_rate(len(self.history))
         for group in self.optimiser.param_groups:
             group["lr"] = rate
-        batch, sampled = sample_batch(
-            self.model, self.vocabulary, self.problems, self.stream, self.reward_fn, self.config
-        )
+        whole = nullcontext(self.model) if self.parallel is None else self.parallel.gathered()
+        with whole as model:
+            batch, sampled = sample_batch(
+                model, self.vocabulary, self.problems, self.stream, self.reward_fn, self.config,
+                parallel=self.parallel,
+            )  # fmt: skip
         start = time.perf_counter()
         fixed: Metrics = {}
         learned: Metrics = {}
         if len(batch):
-            batch, weights, fixed = prepare(self.model, self.reference, batch, self.config)
-            learned = update(
-                self.model, self.optimiser, batch, weights, self.config, self.generator
+            batch, weights, fixed = prepare(
+                self.trained, self.reference, batch, self.config, parallel=self.parallel
             )
+            learned = update(
+                self.trained, self.optimiser, batch, weights, self.config, self.generator,
+                parallel=self.parallel,
+            )  # fmt: skip
         before = self.history[-1]["total_tokens"] if self.history else 0.0
         metrics = {
             "update": float(len(self.history) + 1),
@@ -146,7 +173,8 @@ class GRPOTrainer:
             progress: show a text progress bar.
             description: its label.
             stop: asked after each update whether to end here, for a budget of tokens say.
-            checkpoint: where to save; a run that finds a file there continues from it.
+            checkpoint: where to save; a run that finds a file there continues from it. Under
+                ``parallel`` it is a folder with shards.
             checkpoint_every: updates between two saves.
             hook: called after each update; may add to the metrics.
 
@@ -173,11 +201,16 @@ class GRPOTrainer:
         return self.history
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything but problems, rewards and reference, as tensors and plain data."""
+        """Return everything but problems, rewards and reference, as tensors and plain data.
+
+        Under ``parallel`` the model and the optimiser are left to its shards.
+        """
+        tensors = {}
+        if self.parallel is None:
+            tensors = {"model": self.model.state_dict(), "optimiser": self.optimiser.state_dict()}
         return {
             "config": {k: list(v) if k == "betas" else v for k, v in asdict(self.config).items()},
-            "model": self.model.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
+            **tensors,
             "generator": self.generator.get_state(),
             "stream": self.stream.state_dict(),
             "problems": len(self.problems),
@@ -186,8 +219,9 @@ class GRPOTrainer:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Put back what ``state_dict`` returned."""
-        self.model.load_state_dict(state["model"])
-        self.optimiser.load_state_dict(state["optimiser"])
+        if self.parallel is None:
+            self.model.load_state_dict(state["model"])
+            self.optimiser.load_state_dict(state["optimiser"])
         self.generator.set_state(state["generator"])
         self.stream.load_state_dict(state["stream"])
         self.history = list(state["history"])
@@ -214,6 +248,7 @@ def train(
     *,
     reference: Any = None,
     generator: torch.Generator,
+    parallel: Any = None,
     **run: Any,
 ) -> list[Metrics]:
     """Train ``model`` in place; return one dictionary of metrics an update.
@@ -226,10 +261,12 @@ def train(
         config: settings.
         reference: of the KL term.
         generator: source of all randomness.
+        parallel: where the model is spread over several devices.
         run: arguments of ``GRPOTrainer.run``.
 
     """
     trainer = GRPOTrainer(
-        model, vocabulary, problems, reward_fn, config, reference=reference, generator=generator
-    )
+        model, vocabulary, problems, reward_fn, config,
+        reference=reference, generator=generator, parallel=parallel,
+    )  # fmt: skip
     return trainer.run(**run)

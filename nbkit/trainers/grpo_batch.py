@@ -11,6 +11,7 @@ from torch import Tensor
 
 from nbkit.advantages import discounted_returns, group_advantages, whiten
 from nbkit.generate import Generation, generate
+from nbkit.generate.sampling import row_seeds
 from nbkit.masks import place_sequence_reward
 from nbkit.trainers.grpo_config import GRPOConfig
 from nbkit.trainers.grpo_scoring import (
@@ -105,12 +106,17 @@ def sample_batch(
     stream: PromptStream,
     reward_fn: RewardFunction,
     config: GRPOConfig,
+    *,
+    parallel: Any = None,
 ) -> tuple[GroupBatch, dict[str, float]]:
     """Ask, answer and score until the batch is full; advantages are still 0.
 
     Without dynamic sampling that is one round of `config.prompts` prompts. With it, groups whose
     rewards (before shaping) are equal are discarded, and the next round asks for what is missing,
     at least a quarter of a batch. After `max_rounds` the batch stays as it is, perhaps empty.
+
+    Under `parallel` (a ``nbkit.parallel.Parallel``) each rank samples and scores its share of the
+    prompts, and all ranks return the whole batch.
 
     Returns:
         the batch and its metrics; "tokens" counts every sampled token, "discarded_tokens" those
@@ -121,10 +127,11 @@ def sample_batch(
     """
     tally, missing = Tally(), config.prompts
     kept: list[tuple[Generation, Tensor, Tensor]] = []
+    least = 1 if parallel is None else parallel.world.size  # a prompt for each rank
     while missing > 0 and tally.rounds < config.max_rounds:
-        count = config.prompts if not kept else max(missing, config.prompts // 4)
+        count = max(missing, config.prompts // 4, least) if kept else config.prompts
         asked = [problems[i] for i in stream.take(count)]
-        made, rewards = _round(model, vocabulary, asked, reward_fn, config, stream, tally)
+        made, rewards = _round(model, vocabulary, asked, reward_fn, config, stream, tally, parallel)
         valid = ~rewards.isnan()
         signal = has_signal(rewards, valid, config.group_size)
         tally.silent += int((~signal).sum())
@@ -148,17 +155,24 @@ def _round(
     config: GRPOConfig,
     stream: PromptStream,
     tally: Tally,
+    parallel: Any = None,
 ) -> tuple[Generation, Tensor]:
     start = time.perf_counter()
+    size, here = config.group_size, asked
+    seeds: Any = stream.generator
+    if parallel is not None:  # one seed a row, the same whichever rank samples it
+        mine = parallel.share(len(asked))
+        drawn = row_seeds(stream.generator, len(asked) * size, stream.generator.device)
+        here, seeds = asked[mine], drawn[mine.start * size : mine.stop * size]
     made = generate(
         model,
-        [vocabulary.encode(problem.prompt) for problem in asked],
+        [vocabulary.encode(problem.prompt) for problem in here],
         max_new_tokens=config.max_new_tokens,
         temperature=config.temperature,
         eos_ids=vocabulary.eos_id,
         pad_id=vocabulary.pad_id,
-        seeds=stream.generator,
-        group_size=config.group_size,
+        seeds=seeds,
+        group_size=size,
     )
     cut, rows = made.truncated.tolist(), made.lists()
     sampled = time.perf_counter()
@@ -166,12 +180,17 @@ def _round(
         Completion(vocabulary.decode(row), len(row), end, tuple(row))
         for row, end in zip(rows, cut, strict=True)
     ]
-    each = [problem for problem in asked for _ in range(config.group_size)]
+    each = [problem for problem in here for _ in range(size)]
     numbers, composed = score(reward_fn, each, completions)
+    if parallel is not None:
+        made = join_generations(parallel.everyone(made), vocabulary.pad_id)
+        numbers = [number for part in parallel.everyone(numbers) for number in part]
+        composed = [one for part in parallel.everyone(composed) for one in part]
+        cut, rows = made.truncated.tolist(), made.lists()
     tally.generate_seconds += sampled - start
     tally.reward_seconds += time.perf_counter() - sampled
     tally.rounds += 1
-    tally.completions += len(completions)
+    tally.completions += len(rows)
     tally.groups += len(asked)
     tally.tokens += sum(len(row) for row in rows)
     tally.truncated += sum(cut)
@@ -188,6 +207,35 @@ def _round(
             right = parts.parts.get("correct", right)
         tally.right += right
     return made, torch.tensor(numbers, dtype=torch.float32, device=made.tokens.device)
+
+
+def join_generations(parts: Sequence[Generation], pad_id: int) -> Generation:
+    """Rows of several calls, one below the other; shorter ones are padded."""
+    before = max(part.prompt_ids.shape[1] for part in parts)
+    behind = max(part.tokens.shape[1] for part in parts)
+
+    def stacked(name: str, room: tuple[int, int] | None, value: float) -> Tensor:
+        found = [getattr(part, name) for part in parts]
+        if room is not None:
+            found = [
+                torch.nn.functional.pad(
+                    x,
+                    (room[0] and room[0] - x.shape[1], room[1] and room[1] - x.shape[1]),
+                    value=value,
+                )
+                for x in found
+            ]
+        return torch.cat(found)
+
+    return Generation(
+        tokens=stacked("tokens", (0, behind), pad_id),
+        mask=stacked("mask", (0, behind), False),
+        truncated=stacked("truncated", None, 0),
+        logprobs=stacked("logprobs", (0, behind), 0.0),
+        prompt_ids=stacked("prompt_ids", (before, 0), pad_id),
+        prompt_mask=stacked("prompt_mask", (before, 0), False),
+        stats=parts[0].stats,
+    )
 
 
 def _assemble(

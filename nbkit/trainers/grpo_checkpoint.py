@@ -2,12 +2,18 @@
 
 from pathlib import Path
 
-from nbkit.trainers.checkpoint_file import read_checkpoint, write_checkpoint
+from nbkit.trainers.checkpoint_file import check_configuration, read_checkpoint, write_checkpoint
 from nbkit.trainers.grpo import GRPOTrainer
 
 
 def save(path: Path, trainer: GRPOTrainer) -> None:
-    """Write a checkpoint between two updates; the file is replaced whole or not at all."""
+    """Write a checkpoint between two updates; the file is replaced whole or not at all.
+
+    Under ``parallel`` the path is a folder that keeps the newest checkpoints, and every rank calls.
+    """
+    if trainer.parallel is not None:
+        trainer.parallel.save(path, len(trainer.history), state=trainer.state_dict())
+        return
     write_checkpoint(path, {"trainer": trainer.state_dict()})
 
 
@@ -23,7 +29,13 @@ def resume(path: Path, trainer: GRPOTrainer) -> None:
 
     """
     now = trainer.state_dict()
-    state = read_checkpoint(path, now["config"])["trainer"]
+    if trainer.parallel is None:
+        state = read_checkpoint(path, now["config"])["trainer"]
+    else:
+        state = trainer.parallel.load(path)
+        if state is None:  # a folder in which no checkpoint was finished yet
+            return
+        check_configuration(path, state["config"], now["config"])
     if state["problems"] != now["problems"]:
         raise ValueError(
             f"{path} was written with {state['problems']} problems; now there are {now['problems']}"

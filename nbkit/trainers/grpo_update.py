@@ -5,6 +5,7 @@ minibatch, so that the gradients of the parts add up to that of the whole.
 """
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -118,16 +119,34 @@ def micro_batches(batch: GroupBatch, micro_tokens: int | None) -> list[Tensor]:
 
 
 @torch.no_grad()
-def scored_by(model: Any, batch: GroupBatch, config: GRPOConfig) -> Tensor:
+def scored_by(model: Any, batch: GroupBatch, config: GRPOConfig, *, parallel: Any = None) -> Tensor:
     """`completion_logprobs` of a whole batch, in micro-batches and without gradient."""
     out = torch.zeros_like(batch.logprobs)
+    if parallel is not None:
+        every = torch.arange(len(batch), device=batch.ids.device)
+        for rows in _own_parts(every, batch, config, parallel):
+            chosen = every[:1] if rows is None else rows
+            logp = completion_logprobs(model, batch.rows(chosen), config.temperature)
+            if rows is not None:
+                out[rows] = logp
+        return parallel.sum(out)
     for rows in micro_batches(batch, config.micro_tokens):
         out[rows] = completion_logprobs(model, batch.rows(rows), config.temperature)
     return out
 
 
+def _own_parts(
+    rows: Tensor, batch: GroupBatch, config: GRPOConfig, parallel: Any
+) -> Iterator[Tensor | None]:
+    """This rank's micro-batches of `rows`; None where only other ranks have one left."""
+    mine = rows[parallel.world.rank :: parallel.world.size]
+    parts = micro_batches(batch.rows(mine), config.micro_tokens) if len(mine) else []
+    for part in parallel.parts(parts):
+        yield None if part is None else mine[part]
+
+
 def prepare(
-    model: Any, reference: Any, batch: GroupBatch, config: GRPOConfig
+    model: Any, reference: Any, batch: GroupBatch, config: GRPOConfig, *, parallel: Any = None
 ) -> tuple[GroupBatch, Tensor | None, dict[str, float]]:
     """Reference, importance weights and advantages: all that is fixed before the first step.
 
@@ -139,7 +158,7 @@ def prepare(
     metrics: dict[str, float] = {}
     weights = None
     if config.importance_cap is not None:
-        trained = scored_by(model, batch, config)
+        trained = scored_by(model, batch, config, parallel=parallel)
         weights = importance_weights(
             trained, batch.logprobs, batch.mask, high=config.importance_cap
         )
@@ -147,7 +166,7 @@ def prepare(
         batch = replace(batch, logprobs=trained)
     penalty = None
     if reference is not None:
-        ref = scored_by(reference, batch, config)
+        ref = scored_by(reference, batch, config, parallel=parallel)
         batch = replace(batch, ref_logprobs=ref)
         distance = kl_estimate(batch.logprobs, ref, "k3", mask=batch.mask)
         metrics["kl"] = masked_mean(distance, batch.mask).item()
@@ -167,12 +186,18 @@ def in_the_loss(batch: GroupBatch, config: GRPOConfig) -> Tensor:
 
 
 def accumulate(
-    model: Any, batch: GroupBatch, weights: Tensor | None, config: GRPOConfig
+    model: Any,
+    batch: GroupBatch,
+    weights: Tensor | None,
+    config: GRPOConfig,
+    *,
+    parallel: Any = None,
 ) -> dict[str, float]:
     """Add the gradient of one minibatch to ``.grad``; return sums and extremes of its ratios.
 
     Rows whose gradient is 0 for certain (advantage 0 and no KL in the loss) stay in the
-    denominators, but are not computed.
+    denominators, but are not computed. Under `parallel` each rank computes its share of the rows
+    with the counts of all.
     """
     total_tokens, total_sequences = batch.mask.sum(), len(batch)
     loss, clipped, error = 0.0, 0.0, 0.0
@@ -180,8 +205,16 @@ def accumulate(
     if config.kl_coefficient and config.kl_place == "loss":
         live = torch.ones_like(live)
     rows = live.nonzero()[:, 0]
-    for part in micro_batches(batch.rows(rows), config.micro_tokens) if len(rows) else []:
-        chosen = rows[part]
+    parts: Iterable[Tensor | None] = []
+    if len(rows) and parallel is not None:
+        parts = _own_parts(rows, batch, config, parallel)
+    elif len(rows):
+        parts = [rows[part] for part in micro_batches(batch.rows(rows), config.micro_tokens)]
+    for chosen in parts:
+        if chosen is None:  # the other ranks need this one's shards, and a gradient of 0
+            idle = completion_logprobs(model, batch.rows(rows[:1]), config.temperature)
+            parallel.backward(0.0 * idle.sum())
+            continue
         small = batch.rows(chosen)
         logp = completion_logprobs(model, small, config.temperature)
         value = grpo_loss(
@@ -195,12 +228,22 @@ def accumulate(
             total_tokens=total_tokens,
             total_sequences=total_sequences,
         )
-        value.backward()
+        if parallel is None:
+            value.backward()
+        else:
+            parallel.backward(value)
         loss += value.item()
         ratio = _ratio(logp.detach(), small, config)
         clipped += _clipped(ratio, small, config).sum().item()
         error = max(error, (ratio - 1).abs().masked_fill(~small.mask, 0.0).max().item())
-    return {"loss": loss, "clip_fraction": clipped / max(1, int(total_tokens)), "error": error}
+    if parallel is not None:
+        (loss, clipped), error = parallel.total(loss, clipped), parallel.largest(error)
+    return {
+        "loss": loss,
+        "clip_fraction": clipped / max(1, int(total_tokens)),
+        "error": error,
+        "rows": len(rows),
+    }
 
 
 def _ratio(logp: Tensor, batch: GroupBatch, config: GRPOConfig) -> Tensor:
@@ -228,6 +271,8 @@ def update(
     weights: Tensor | None,
     config: GRPOConfig,
     generator: torch.Generator,
+    *,
+    parallel: Any = None,
 ) -> dict[str, float]:
     """Take all gradient steps on one batch; return what happened.
 
@@ -238,6 +283,8 @@ def update(
         weights: (R, T) importance weights, or None.
         config: epochs, minibatches, loss.
         generator: of the order of the rows, where there are several minibatches.
+        parallel: a ``nbkit.parallel.Parallel`` that was prepared with the model: it sums gradients
+            over the ranks, clips and steps.
 
     Returns:
         "loss", "gradient_norm" (before clipping), "clip_fraction" (means over the steps),
@@ -258,9 +305,14 @@ def update(
         for rows in order.tensor_split(config.minibatches):
             if not len(rows):
                 continue
-            optimiser.zero_grad()
+            if parallel is None:
+                optimiser.zero_grad()
             part = None if weights is None else weights[rows]
-            result = accumulate(model, batch.rows(rows), part, config)
+            result = accumulate(model, batch.rows(rows), part, config, parallel=parallel)
+            if parallel is not None:
+                norm = parallel.step(config.max_grad_norm) if result["rows"] else 0.0
+                seen.append({**result, "gradient_norm": norm})
+                continue
             norm = nn.utils.clip_grad_norm_(parameters, config.max_grad_norm or math.inf).item()
             if not math.isfinite(norm):
                 raise RuntimeError(

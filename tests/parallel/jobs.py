@@ -10,7 +10,8 @@ from nbkit.logprobs import next_token_logprobs
 from nbkit.parallel import ParallelConfig, connect, join
 from nbkit.parallel.launch import run_ranks
 from nbkit.parallel.streams import GlobalBatches, mine
-from tests.rlvr.small import VOCABULARY, model
+from nbkit.trainers.grpo import GRPOTrainer
+from tests.rlvr.small import PROBLEMS, VOCABULARY, by_length, config, generator, model
 
 ROWS, STEPS = 8, 10
 
@@ -131,3 +132,47 @@ def everything(parallel):
     from nbkit.parallel.checkpoint import flatten
 
     return {k: _whole(v).cpu().clone().numpy() for k, v in flatten(parallel.state()).items()}
+
+
+def grpo_trainer(word):
+    """GRPO with all that crosses ranks: a KL, importance weights, minibatches, micro-batches."""
+    one_thread()
+    settings = config(
+        updates=STEPS, kl_coefficient=0.04, minibatches=2, micro_tokens=60, importance_cap=2.0,
+        learning_rate=3e-3, aggregation="token-mean",
+    )  # fmt: skip
+    parallel = None
+    if word != "alone":
+        parallel = connect(ParallelConfig(backend=word), join("cpu", timeout_s=60))
+    return GRPOTrainer(
+        model(layers=2), VOCABULARY, PROBLEMS, by_length, settings,
+        reference=model(layers=2, seed=5), generator=generator(7), parallel=parallel,
+    )  # fmt: skip
+
+
+def grpo(word, folder=None):
+    """The metrics of ten updates; with a folder, of the last five after a resume."""
+    trainer = grpo_trainer(word)
+    if folder is None:
+        trainer.run(progress=False)
+        return timeless(trainer)
+    trainer.run(
+        progress=False, stop=lambda metrics: metrics["update"] == 5, checkpoint=Path(folder)
+    )
+    trainer.run(progress=False)
+    return timeless(trainer)
+
+
+def grpo_resumed(word, folder):
+    torch.manual_seed(99)
+    trainer = grpo_trainer(word)
+    trainer.generator.manual_seed(4)
+    trainer.run(progress=False, checkpoint=Path(folder))
+    return timeless(trainer)
+
+
+def timeless(trainer):
+    return [
+        {k: v for k, v in metrics.items() if not k.startswith("seconds")}
+        for metrics in trainer.history
+    ]

@@ -43,3 +43,22 @@ def test_resumed_equals_unbroken_to_the_bit_and_reads_anywhere(word, tmp_path):
         for other, count in (("single", 1), (word, 4)):
             for _, start, _ in jobs.ranks(count, jobs.resumed, other, str(tmp_path), 0):
                 assert same(unbroken[0][1], start)
+
+
+@pytest.fixture(scope="module")
+def grpo_alone():
+    return jobs.ranks(1, jobs.grpo, "alone")[0]
+
+
+@pytest.mark.parametrize("word", SHARDED)
+def test_grpo_on_two_ranks_equals_one_process(word, grpo_alone):
+    """The same completions, and so the same rewards; losses and norms within rounding."""
+    for there in jobs.ranks(2, jobs.grpo, word, timeout_s=120):
+        for one, other in zip(grpo_alone, there, strict=True):
+            assert one == pytest.approx(other, abs=1e-5)
+    assert len({metrics["tokens"] for metrics in grpo_alone}) > 3
+
+
+def test_grpo_resumed_on_shards_equals_unbroken(tmp_path):
+    unbroken = jobs.ranks(2, jobs.grpo, "fsdp2", str(tmp_path))
+    assert jobs.ranks(2, jobs.grpo_resumed, "fsdp2", str(tmp_path)) == unbroken
