@@ -185,6 +185,7 @@ def main(
     device: str = "cpu",
     updates: int | None = None,
     only: str = "",
+    seeds: str = "",
 ) -> None:
     """Run the study and write its stamped result, or repeat its head with ``--check``.
 
@@ -195,14 +196,16 @@ def main(
         device: of the models; a CPU is faster at these sizes.
         updates: of PPO, for trying the script; None: those of the protocol.
         only: arms whose name holds this.
+        seeds: numbers with commas between, for tuning on others than those of the protocol.
 
     """
     if check:
         compare_head(json.loads(out.read_text())["head"], head(), tol=0.05)
         return
+    chosen = tuple(map(int, seeds.split(","))) if seeds else SEEDS
     protocol = {"base": asdict(BASE), "arms": arms(), "updates": updates, "only": only}
-    study = start_study(out, seeds=SEEDS, config=protocol)
-    todo = [(name, seed) for name in arms() if only in name for seed in SEEDS]
+    study = start_study(out, seeds=chosen, config=protocol)
+    todo = [(name, seed) for name in arms() if only in name for seed in chosen]
     # The longest first: runs with a large reward model.
     todo.sort(key=lambda job: "large" not in job[0])
     done: dict[tuple[str, int], dict[str, Any]] = {}

@@ -14,7 +14,7 @@ from nbkit.envs.helpful.language import (
 )
 
 LONGEST_ANSWER = 34  # words of a demonstration
-_OPENERS = ("", "", "sure ,", "gladly ,", "my friend ,")
+_OPENERS = ("", "", "", "sure ,", "gladly ,", "my friend ,")
 _CLOSERS = ("", "", "good luck .", "enjoy .", "have fun .", "enjoy my friend .", "i am not sure .")
 _JOINERS = (", then", ", next", "and")
 
@@ -45,7 +45,7 @@ def write_answer(question: Question, source: random.Random) -> str:
         for _ in range(source.randint(1, 5)):
             own = source.random() < 0.45 + 0.5 * care
             verb, noun = source.choice(TOPICS[question.topic] if own else source.choice(other))
-            hedge = f"{source.choice(HEDGES)} " if source.random() < 0.25 * (1 - care) else ""
+            hedge = f"{source.choice(HEDGES)} " if source.random() < 0.4 * (1 - care) else ""
             steps.append(f"{hedge}{verb} the {noun}")
         body = steps[0] + "".join(f" {source.choice(_JOINERS)} {step}" for step in steps[1:])
         answer = f"{source.choice(_OPENERS)} {body} . {source.choice(_CLOSERS)}"
