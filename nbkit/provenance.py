@@ -20,7 +20,8 @@ PACKAGES = (
     *("gymnasium", "mujoco", "stable-baselines3"),
 )
 ROOT = Path(__file__).resolve().parents[1]
-# Where there is no repository (a cluster job runs from a copy), the submitter names the commit.
+# Where the code is a copy of a commit (a cluster job's), the submitter names it; that name counts,
+# because a repository around the copy may stand somewhere else.
 COMMIT_VARIABLE = "NBKIT_COMMIT"
 
 
@@ -61,15 +62,10 @@ def start(*, seeds: Sequence[int], config: Mapping[str, Any], watched: Sequence[
         watched: paths whose uncommitted changes make the run unclean; its own results are not.
 
     """
-    commit = _git("rev-parse", "HEAD")
-    if commit is None:
-        return Provenance(
-            tuple(seeds),
-            config,
-            datetime.now(UTC),
-            os.environ.get(COMMIT_VARIABLE, "unknown"),
-            None,
-        )
+    named = os.environ.get(COMMIT_VARIABLE)
+    commit = named or _git("rev-parse", "HEAD")
+    if named or commit is None:
+        return Provenance(tuple(seeds), config, datetime.now(UTC), commit or "unknown", None)
     changed = _git("status", "--porcelain", "--untracked-files=no", "--", *watched)
     return Provenance(tuple(seeds), config, datetime.now(UTC), commit, not changed)
 

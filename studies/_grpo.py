@@ -55,11 +55,11 @@ SMALL = Scale(budget=12_000, held_out=40, lessons=12, samples=4, asked=6)
 
 BASES: dict[str, dict[str, Any]] = {
     # forgets the carry in 85 of 100 texts, looks twice in 20, skips the work in 5
-    "taught": {"forget": 0.85, "second_look": 0.2, "skip": 0.05, "lessons": 1500},
+    "taught": {"forget": 0.85, "second_look": 0.2, "skip": 0.05, "lessons": 900},
     # the same texts, but hardly taught
     "early": {"forget": 0.85, "second_look": 0.2, "skip": 0.05, "lessons": 200},
     # has never seen a carry, nor a second look
-    "never": {"forget": 1.0, "second_look": 0.0, "skip": 0.05, "lessons": 1500},
+    "never": {"forget": 1.0, "second_look": 0.0, "skip": 0.05, "lessons": 900},
 }
 
 

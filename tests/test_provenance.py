@@ -25,11 +25,13 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path):
     assert json.loads(path.read_text()) == {"a": 1}
 
 
-def test_without_a_repository_the_submitter_names_the_commit(monkeypatch):
-    monkeypatch.setattr(provenance, "_git", lambda *arguments: None)
+def test_for_a_copy_of_the_code_the_submitter_names_the_commit(monkeypatch):
     monkeypatch.setenv(provenance.COMMIT_VARIABLE, "abc")
     origin = provenance.start(seeds=(), config={}, watched=())
     assert origin.commit == "abc" and origin.clean is None
+    monkeypatch.delenv(provenance.COMMIT_VARIABLE)
+    monkeypatch.setattr(provenance, "_git", lambda *arguments: None)
+    assert provenance.start(seeds=(), config={}, watched=()).commit == "unknown"
 
 
 def test_heads_agree_within_tolerance_or_say_where_they_do_not():

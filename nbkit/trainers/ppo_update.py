@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from nbkit.actor_critic import Policy
 from nbkit.advantages import whiten
 from nbkit.losses import ppo_clip_loss, value_loss
-from nbkit.rollouts_control import Batch, minibatches
+from nbkit.minibatches import minibatches
+from nbkit.rollouts_control import Batch
 from nbkit.trainers.ppo_config import PPOConfig
 from nbkit.trainers.ppo_diagnostics import explained_variance, movement
 

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from nbkit.losses import ppo_clip_loss, value_loss
 from nbkit.masks import aggregate
+from nbkit.minibatches import minibatches
 from nbkit.policies_value import ScalarModel
-from nbkit.rollouts_control import minibatches
 from nbkit.trainers.ppo_diagnostics import explained_variance
 from nbkit.trainers.rlhf_batch import RLHFBatch, micro_batches
 from nbkit.trainers.rlhf_config import RLHFConfig

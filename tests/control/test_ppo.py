@@ -17,7 +17,8 @@ from nbkit.actor_critic import (
 from nbkit.actor_critic_batched import BatchedActorCritic, make_batched_actor_critic
 from nbkit.envs.control import make_control_env
 from nbkit.envs.probes import PROBES
-from nbkit.rollouts_control import collect, make_batch, minibatches
+from nbkit.minibatches import minibatches
+from nbkit.rollouts_control import collect, make_batch
 from nbkit.trainers.normalisation import ObservationNormaliser, ReturnScale
 from nbkit.trainers.ppo import PPOConfig, PPOTrainer, evaluate, ppo_loss, train, update
 from nbkit.trainers.ppo_diagnostics import HEALTHY, explained_variance, read

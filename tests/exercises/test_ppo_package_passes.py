@@ -15,7 +15,7 @@ from nbkit.actor_critic import DiagonalGaussian
 from nbkit.exercises.check import verdict_on
 from nbkit.exercises.proof import bench_for
 from nbkit.losses import ppo_clip_loss
-from nbkit.rollouts_control import minibatches
+from nbkit.minibatches import minibatches
 
 pytestmark = pytest.mark.chapter(12)
 Batch = dict[str, Tensor]
