@@ -79,6 +79,10 @@ class Parallel(ABC):
         """
         return model.to(self.world.device).requires_grad_(False).eval()
 
+    def another(self) -> "Parallel":
+        """A back-end of the same kind, for a second model that learns (a value model)."""
+        return type(self)(self.config, self.world)
+
     @abstractmethod
     def _wrap(self, model: nn.Module, make_optimiser: MakeOptimiser) -> None: ...
 
@@ -116,11 +120,11 @@ class Parallel(ABC):
         """
         number = int(self.largest(len(micro_batches)))
         for index in range(number):
-            self._expect(last=index == number - 1)
+            self.expect(last=index == number - 1)
             yield micro_batches[index] if index < len(micro_batches) else None
-        self._expect(last=True)
+        self.expect(last=True)
 
-    def _expect(self, *, last: bool) -> None:  # noqa: B027 (most back-ends need not know)
+    def expect(self, *, last: bool) -> None:  # noqa: B027 (most back-ends need not know)
         """Told before each forward pass, because DDP decides there whether it will reduce."""
 
     def backward(self, loss: Tensor) -> None:

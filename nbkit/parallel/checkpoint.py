@@ -54,21 +54,27 @@ def load(parallel: Parallel, run: Path, number: int | None = None) -> dict[str, 
         parallel: prepared with a model and an optimiser of the same kind; back-end and number of
             ranks may be others.
         run: folder of the run.
-        number: the step that it must be; None: the newest.
+        number: a step, of which the model alone is read; None: the newest checkpoint, and the
+            global random generators are put where it found them.
 
     Returns:
-        what was given to ``save`` as `state`; None if the run has no checkpoint.
+        what was given to ``save`` as `state`; None if the run has no checkpoint, or for a `number`.
 
     Raises:
         ManifestError: the shards are not as they were written; nothing was read.
-        ValueError: the newest checkpoint is of another step, or of another model.
+        ValueError: another model.
+        FileNotFoundError: no checkpoint of this step.
 
     """
+    if number is not None:
+        folder = run / "checkpoints" / f"step_{number:08d}"
+        if not folder.is_dir():
+            raise FileNotFoundError(f"{run} has no checkpoint of step {number}")
+        read_shards(parallel, folder / SHARDS)
+        return None
     found = read_newest(run / "checkpoints", {})
     if found is None:
         return None
-    if number not in (None, found.step):
-        raise ValueError(f"{run} has its newest checkpoint at step {found.step}, not {number}")
     read_shards(parallel, found.folder / SHARDS)
     return found.state
 

@@ -41,7 +41,8 @@ class DDP(Parallel):
         )
         self.optimiser = make_optimiser(p for p in model.parameters() if p.requires_grad)
 
-    def _expect(self, *, last: bool) -> None:
+    def expect(self, *, last: bool) -> None:
+        """As in ``Parallel``."""
         self.model.require_backward_grad_sync = last  # what `no_sync` sets
 
 
@@ -78,7 +79,8 @@ class FSDP2(Parallel):
             fully_shard(block, reshard_after_forward=self.config.reshard_after_forward, **options)
         fully_shard(model, **options)
 
-    def _expect(self, *, last: bool) -> None:
+    def expect(self, *, last: bool) -> None:
+        """As in ``Parallel``."""
         # Reduced after every micro-batch: a rank never holds a whole model's gradients. Only the
         # wait for the last messages is put off.
         self.model.set_is_last_backward(last)

@@ -8,7 +8,7 @@ take gradient steps (``rlhf_update.update``), move the price of the divergence
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,9 @@ class RLHFTrainer:
         value: a ``ScalarModel``, trained in place; None with a ``SharedActorCritic``.
         monitors: name to reward function: measured on each batch, never learned from.
         generator: source of all randomness, on the CPU.
+        parallel: a ``nbkit.parallel.Parallel``, not prepared yet: spreads the models over the
+            ranks, each of which makes this trainer with the same arguments. None: this process is
+            alone.
 
     Attributes:
         history: the metrics of each update.
@@ -77,6 +80,7 @@ class RLHFTrainer:
         value: ScalarModel | None = None,
         monitors: Mapping[str, RewardFunction] | None = None,
         generator: torch.Generator,
+        parallel: Any = None,
     ) -> None:
         shared = isinstance(policy, SharedActorCritic)
         if shared == (value is not None):
@@ -97,15 +101,49 @@ class RLHFTrainer:
         self.config, self.generator = config, generator
         self.stream = PromptStream(len(problems), generator)
         self.controller = config.controller()
-        groups = [{"params": [p for p in policy.parameters() if p.requires_grad]}]
-        if value is not None:
-            groups.append({"params": [p for p in value.parameters() if p.requires_grad]})
-        self.optimiser = adamw(
-            groups, config.learning_rate, betas=config.betas, weight_decay=config.weight_decay
-        )
+        self.parallel = None if parallel is None else self._spread(parallel)
+        if self.parallel is None:
+            learning = [m for m in (policy, value) if m is not None]
+            self.optimiser = self._adamw(
+                {"params": [p for p in model.parameters() if p.requires_grad]} for model in learning
+            )
         self.history: list[Metrics] = []
         self.batch: RLHFBatch | None = None
         self.completions: list[Completion] = []
+
+    def _spread(self, parallel: Any) -> tuple[Any, Any]:
+        """Prepare policy, value and reference; the back-ends of policy and value."""
+        if self.value is None:
+            raise ValueError(
+                "parallel: a SharedActorCritic cannot be spread, because its trunk is called past "
+                "the wrapper; give a language model and a ScalarModel"
+            )
+        if self.config.prompts < parallel.world.size:
+            raise ValueError(
+                f"prompts is {self.config.prompts}, but there are {parallel.world.size} ranks, and "
+                "each samples the answers to one prompt at least"
+            )
+        both = parallel, parallel.another()
+        for back_end, model in zip(both, (causal(self.policy), self.value), strict=True):
+            back_end.prepare(model, lambda parameters: self._adamw([{"params": list(parameters)}]))
+        self.policy, self.value = both[0].model, both[1].model
+        self.reference = parallel.frozen(causal(self.reference))
+        return both
+
+    def _adamw(self, groups: Iterable[dict[str, Any]]) -> torch.optim.AdamW:
+        config = self.config
+        return adamw(
+            list(groups),
+            config.learning_rate,
+            betas=config.betas,
+            weight_decay=config.weight_decay,
+        )
+
+    def _groups(self) -> list[dict[str, Any]]:
+        """Settings of the optimiser, those of the policy first."""
+        if self.parallel is None:
+            return self.optimiser.param_groups
+        return [group for one in self.parallel for group in one.optimiser.param_groups]
 
     @property
     def finished(self) -> bool:
@@ -117,17 +155,19 @@ class RLHFTrainer:
         config, number = self.config, len(self.history)
         factor = config.rate_factor(number)
         rates = (config.learning_rate, config.value_learning_rate or config.learning_rate)
-        for group, rate in zip(self.optimiser.param_groups, rates, strict=False):
+        for group, rate in zip(self._groups(), rates, strict=False):
             group["lr"] = rate * factor
         self.batch, sampled, self.completions = sample_batch(
             self.policy, self.value, self.reference, self.vocabulary, self.problems, self.stream,
             self.reward_fn, config,
             kl_coefficient=self.controller.coefficient, monitors=self.monitors,
+            parallel=None if self.parallel is None else self.parallel[0],
         )  # fmt: skip
         start = time.perf_counter()
+        optimiser = None if self.parallel else self.optimiser
         learned = update(
-            self.policy, self.value, self.optimiser, self.batch, config, self.generator,
-            policy_learns=number >= config.value_warmup,
+            self.policy, self.value, optimiser, self.batch, config, self.generator,
+            policy_learns=number >= config.value_warmup, parallel=self.parallel,
         )  # fmt: skip
         self.controller.update(sampled["kl"], len(self.batch))
         before = self.history[-1]["total_tokens"] if self.history else 0.0
@@ -158,7 +198,8 @@ class RLHFTrainer:
             progress: show a text progress bar.
             description: its label.
             stop: asked after each update whether to end here, for a bound on the divergence say.
-            checkpoint: where to save; a run that finds a file there continues from it.
+            checkpoint: where to save; a run that finds a file there continues from it. Under
+                ``parallel`` it is a folder with shards.
             checkpoint_every: updates between two saves.
             hook: called after each update; may add to the metrics.
 
@@ -187,12 +228,20 @@ class RLHFTrainer:
         return self.history
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything but problems, rewards and reference, as tensors and plain data."""
+        """Return everything but problems, rewards and reference, as tensors and plain data.
+
+        Under ``parallel`` models and optimisers are left to their shards.
+        """
+        tensors: dict[str, Any] = {}
+        if self.parallel is None:
+            tensors = {
+                "policy": self.policy.state_dict(),
+                "value": None if self.value is None else self.value.state_dict(),
+                "optimiser": self.optimiser.state_dict(),
+            }
         return {
             "config": {k: list(v) if k == "betas" else v for k, v in asdict(self.config).items()},
-            "policy": self.policy.state_dict(),
-            "value": None if self.value is None else self.value.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
+            **tensors,
             "generator": self.generator.get_state(),
             "stream": self.stream.state_dict(),
             "controller": self.controller.state_dict(),
@@ -202,10 +251,11 @@ class RLHFTrainer:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Put back what ``state_dict`` returned."""
-        self.policy.load_state_dict(state["policy"])
-        if self.value is not None:
-            self.value.load_state_dict(state["value"])
-        self.optimiser.load_state_dict(state["optimiser"])
+        if self.parallel is None:
+            self.policy.load_state_dict(state["policy"])
+            if self.value is not None:
+                self.value.load_state_dict(state["value"])
+            self.optimiser.load_state_dict(state["optimiser"])
         self.generator.set_state(state["generator"])
         self.stream.load_state_dict(state["stream"])
         self.controller.load_state_dict(state["controller"])
@@ -238,6 +288,7 @@ def train(
     value: ScalarModel | None = None,
     monitors: Mapping[str, RewardFunction] | None = None,
     generator: torch.Generator,
+    parallel: Any = None,
     **run: Any,
 ) -> list[Metrics]:
     """Train ``policy`` in place; return one dictionary of metrics an update.
@@ -252,11 +303,13 @@ def train(
         value: of the advantages.
         monitors: what else is measured.
         generator: source of all randomness.
+        parallel: where the models are spread over several devices.
         run: arguments of ``RLHFTrainer.run``.
 
     """
     trainer = RLHFTrainer(
         policy, vocabulary, problems, reward_fn, config,
         reference=reference, value=value, monitors=monitors, generator=generator,
+        parallel=parallel,
     )  # fmt: skip
     return trainer.run(**run)

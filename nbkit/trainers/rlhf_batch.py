@@ -2,7 +2,8 @@
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -11,11 +12,12 @@ from torch import Tensor
 
 from nbkit.advantages import token_gae, whiten
 from nbkit.generate import Generation, clear, generate
+from nbkit.generate.sampling import row_seeds
 from nbkit.kl import kl_estimate
 from nbkit.masks import masked_mean, place_sequence_reward
 from nbkit.packing import token_budget_batches
 from nbkit.policies_value import ScalarModel
-from nbkit.trainers.grpo_batch import PromptStream
+from nbkit.trainers.grpo_batch import PromptStream, join_generations
 from nbkit.trainers.grpo_scoring import Completion, RewardFunction, score
 from nbkit.trainers.rlhf_config import RLHFConfig
 from nbkit.trainers.rlhf_models import align, causal, policy_outputs, value_outputs
@@ -70,6 +72,17 @@ def micro_batches(attention: Tensor, micro_tokens: int | None) -> list[Tensor]:
     return [torch.tensor(part, device=attention.device) for part in parts]
 
 
+def own_parts(
+    attention: Tensor, micro_tokens: int | None, parallel: Any
+) -> Iterator[Tensor | None]:
+    """Rows of this rank's micro-batches; None where only other ranks have one left."""
+    mine = torch.arange(len(attention), device=attention.device)
+    mine = mine[parallel.world.rank :: parallel.world.size]
+    parts = micro_batches(attention[mine], micro_tokens) if len(mine) else []
+    for part in parallel.parts(parts):
+        yield None if part is None else mine[part]
+
+
 @torch.no_grad()
 def scored_tokens(
     policy: Any,
@@ -78,6 +91,8 @@ def scored_tokens(
     attention: Tensor,
     mask: Tensor,
     config: RLHFConfig,
+    *,
+    parallel: Any = None,
 ) -> tuple[Tensor, Tensor]:
     """Log-probabilities and values (R, T) of sampled tokens, in micro-batches.
 
@@ -88,17 +103,30 @@ def scored_tokens(
         attention: (R, P+T).
         mask: (R, T).
         config: temperature, micro_tokens.
+        parallel: a ``nbkit.parallel.Parallel``: each rank scores its share of the rows, and all get
+            the whole.
 
     """
     logprobs = torch.zeros(mask.shape, device=ids.device)
     values = torch.zeros(mask.shape, device=ids.device)
-    for rows in micro_batches(attention, config.micro_tokens):
+    parts: Iterable[Tensor | None] = micro_batches(attention, config.micro_tokens)
+    if parallel is not None:
+        parts = own_parts(attention, config.micro_tokens, parallel)
+    for rows in parts:
+        if rows is None:  # the other ranks need this one's shards
+            part = align(ids[:1], attention[:1], mask[:1])
+            policy_outputs(policy, part, config.temperature)
+            if value is not None:
+                value_outputs(value, part)
+            continue
         part = align(ids[rows], attention[rows], mask[rows])
         logp, own, _ = policy_outputs(policy, part, config.temperature)
         logprobs[rows] = part.full(logp).to(logprobs.dtype)
         found = own if value is None else value_outputs(value, part)
         if found is not None:
             values[rows] = part.full(found).to(values.dtype)
+    if parallel is not None:
+        logprobs, values = parallel.sum(logprobs), parallel.sum(values)
     return logprobs, values
 
 
@@ -146,11 +174,15 @@ def sample_batch(
     *,
     kl_coefficient: float,
     monitors: Mapping[str, RewardFunction],
+    parallel: Any = None,
 ) -> tuple[RLHFBatch, Metrics, list[Completion]]:
     """Ask, answer, score; return a batch with advantages.
 
     A completion that the reward function cannot score (None) stays in the batch with an empty mask:
     it teaches nothing, and is counted in "unscored".
+
+    Under `parallel` each rank samples and scores its share of the prompts, and all ranks return the
+    whole batch.
 
     Returns:
         the batch; its metrics ("kl" is the mean over completions of their summed k1, an unbiased
@@ -160,28 +192,41 @@ def sample_batch(
     """
     start = time.perf_counter()
     asked = [problems[i] for i in stream.take(config.prompts)]
-    made = generate(
-        causal(policy),
-        [vocabulary.encode(problem.prompt) for problem in asked],
-        max_new_tokens=config.max_new_tokens,
-        temperature=config.temperature,
-        eos_ids=vocabulary.eos_id,
-        pad_id=vocabulary.pad_id,
-        seeds=stream.generator,
-        group_size=config.samples,
-    )
-    if config.release_engine:
-        clear(causal(policy))
+    here, rows = asked, slice(None)
+    seeds: Any = stream.generator
+    if parallel is not None:  # one seed a row, the same whichever rank samples it
+        mine = parallel.share(len(asked))
+        rows = slice(mine.start * config.samples, mine.stop * config.samples)
+        seeds = row_seeds(seeds, len(asked) * config.samples, stream.generator.device)[rows]
+        here = asked[mine]
+    whole = nullcontext(causal(policy)) if parallel is None else parallel.gathered()
+    with whole as sampler:
+        made = generate(
+            sampler,
+            [vocabulary.encode(problem.prompt) for problem in here],
+            max_new_tokens=config.max_new_tokens,
+            temperature=config.temperature,
+            eos_ids=vocabulary.eos_id,
+            pad_id=vocabulary.pad_id,
+            seeds=seeds,
+            group_size=config.samples,
+        )
+        if config.release_engine:
+            clear(sampler)
+    if parallel is not None:
+        made = join_generations(parallel.everyone(made), vocabulary.pad_id)
     sampled = time.perf_counter()
     completions = as_completions(made, vocabulary)
     each = [problem for problem in asked for _ in range(config.samples)]
-    numbers, composed = score(reward_fn, each, completions)
+    numbers, composed = _scored(reward_fn, each, completions, rows, parallel)
     scores = torch.tensor(numbers, dtype=torch.float32, device=made.tokens.device)
     scored = time.perf_counter()
     mask = made.mask & ~scores.isnan()[:, None]
     attention, ids = made.attention, made.ids
-    logprobs, values = scored_tokens(policy, value, ids, attention, mask, config)
-    ref_logprobs, _ = scored_tokens(reference, None, ids, attention, mask, config)
+    logprobs, values = scored_tokens(policy, value, ids, attention, mask, config, parallel=parallel)
+    ref_logprobs, _ = scored_tokens(
+        reference, None, ids, attention, mask, config, parallel=parallel
+    )
     kl = kl_estimate(logprobs, ref_logprobs, config.kl_kind, mask=mask)
     rewards = token_rewards(
         scores.nan_to_num(0.0),
@@ -200,7 +245,10 @@ def sample_batch(
     metrics = {
         "reward": _mean(numbers),
         **_parts(composed),
-        **{name: _mean(score(judge, each, completions)[0]) for name, judge in monitors.items()},
+        **{
+            name: _mean(_scored(judge, each, completions, rows, parallel)[0])
+            for name, judge in monitors.items()
+        },
         **batch_metrics(batch, made, kl_coefficient),
         "unscored": float(sum(map(math.isnan, numbers))),
         "seconds/generate": sampled - start,
@@ -208,6 +256,21 @@ def sample_batch(
         "seconds/prepare": time.perf_counter() - scored,
     }
     return batch, metrics, completions
+
+
+def _scored(
+    judge: RewardFunction,
+    problems: list[Any],
+    completions: list[Completion],
+    rows: slice,
+    parallel: Any,
+) -> tuple[list[float], list[Any]]:
+    """``score`` of all rows; under `parallel` each rank asks for its own."""
+    numbers, composed = score(judge, problems[rows], completions[rows])
+    if parallel is None:
+        return numbers, composed
+    parts = parallel.everyone((numbers, composed))
+    return [n for part, _ in parts for n in part], [one for _, part in parts for one in part]
 
 
 def as_completions(made: Generation, vocabulary: Any) -> list[Completion]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nbkit.generate.weights import unwrap
 from nbkit.logprobs import entropy, token_logprobs
@@ -83,7 +83,9 @@ def policy_outputs(
         logits, scalars = policy.logits_and_values(batch.ids, batch.attention, keep)
         values = torch.where(batch.mask, scalars[:, :-1], 0.0)
     else:
-        logits = causal(policy)(
+        # Around data parallelism the wrapper must be called: it sums the gradients.
+        wrapped = isinstance(policy, nn.parallel.DistributedDataParallel)
+        logits = (policy if wrapped else causal(policy))(
             input_ids=batch.ids,
             attention_mask=batch.attention.long(),
             position_ids=position_ids(batch.attention),

@@ -11,7 +11,7 @@ from nbkit.masks import aggregate
 from nbkit.minibatches import minibatches
 from nbkit.policies_value import ScalarModel
 from nbkit.trainers.ppo_diagnostics import explained_variance
-from nbkit.trainers.rlhf_batch import RLHFBatch, micro_batches
+from nbkit.trainers.rlhf_batch import RLHFBatch, micro_batches, own_parts
 from nbkit.trainers.rlhf_config import RLHFConfig
 from nbkit.trainers.rlhf_models import align, policy_outputs, value_outputs
 
@@ -115,6 +115,7 @@ def update(
     generator: torch.Generator,
     *,
     policy_learns: bool = True,
+    parallel: Any = None,
 ) -> Metrics:
     """Take all gradient steps on one batch; return what happened.
 
@@ -126,6 +127,8 @@ def update(
         config: epochs, minibatches, losses.
         generator: of the order of the rows, on the CPU.
         policy_learns: False: only the values do.
+        parallel: two ``nbkit.parallel.Parallel``, prepared with policy and value: they sum
+            gradients over the ranks, clip and step.
 
     Returns:
         means over the gradient steps of the parts of ``policy_loss`` and ``critic_loss``, and of
@@ -144,8 +147,14 @@ def update(
     for _ in range(config.epochs if len(counted) else 0):
         for order in minibatches(len(counted), size, generator):
             rows = counted[order.to(counted.device)]
-            seen.append(_step(policy, value, optimiser, batch.rows(rows), config, policy_learns))
-    optimiser.zero_grad()  # nothing of it need lie there while the next batch is sampled
+            part = batch.rows(rows)
+            if parallel is None:
+                seen.append(_step(policy, value, optimiser, part, config, policy_learns))
+            else:
+                left, right = parallel
+                seen.append(parallel_step(left, right, part, config, policy_learns))
+    if parallel is None:
+        optimiser.zero_grad()  # nothing of it need lie there while the next batch is sampled
     if not seen:
         return {"steps": 0.0}
     names = [name for name in seen[0] if name != "ratio_error"]
@@ -192,6 +201,52 @@ def _step(
     norms = _clip(optimiser, config.max_grad_norm)
     optimiser.step()
     return {**sums, **norms, "ratio_error": largest}
+
+
+def parallel_step(
+    policy: Any, value: Any, batch: RLHFBatch, config: RLHFConfig, policy_learns: bool
+) -> Metrics:
+    """One gradient step of two models that are spread over ranks; each rank has all of `batch`.
+
+    Args:
+        policy: a ``nbkit.parallel.Parallel``.
+        value: another.
+        batch: the minibatch; each rank computes its share of the rows, with the counts of all.
+        config: losses.
+        policy_learns: False: only the values do.
+
+    """
+    total = batch.mask.sum()
+    sums, largest = dict.fromkeys(_SUMS, 0.0), 0.0
+    parts = list(own_parts(batch.attention, config.micro_tokens, policy))
+    for number, chosen in enumerate(parts):
+        for model in (policy, value):
+            model.expect(last=number == len(parts) - 1)
+        idle = chosen is None  # the other ranks need this one's shards, and a gradient of 0
+        rows = batch.rows(torch.zeros(1, dtype=torch.long) if chosen is None else chosen)
+        weight = 0.0 if idle else 1.0
+        with torch.set_grad_enabled(policy_learns):
+            loss, _, metrics = policy_loss(policy.model, rows, config, total_tokens=total)
+        if policy_learns:
+            policy.backward(weight * loss)
+        del loss
+        values = value_outputs(value.model, align(rows.ids, rows.attention, rows.mask))
+        error, critic = critic_loss(values, rows, config, total_tokens=total)
+        value.backward(weight * error)
+        if not idle:
+            metrics |= critic
+            sums = {name: sums[name] + metrics[name] for name in _SUMS}
+            largest = max(largest, metrics["ratio_error"])
+    norms = {
+        "gradient_norm": policy.step(config.max_grad_norm) if policy_learns else 0.0,
+        "value_gradient_norm": value.step(config.max_grad_norm),
+    }
+    whole = policy.total(*sums.values())
+    return {
+        **dict(zip(sums, whole, strict=True)),
+        **norms,
+        "ratio_error": policy.largest(largest),
+    }
 
 
 def _clip(optimiser: Any, limit: float | None) -> Metrics:

@@ -10,7 +10,9 @@ from nbkit.logprobs import next_token_logprobs
 from nbkit.parallel import ParallelConfig, connect, join
 from nbkit.parallel.launch import run_ranks
 from nbkit.parallel.streams import GlobalBatches, mine
+from nbkit.policies_value import ScalarModel
 from nbkit.trainers.grpo import GRPOTrainer
+from nbkit.trainers.rlhf import RLHFConfig, RLHFTrainer
 from tests.rlvr.small import PROBLEMS, VOCABULARY, by_length, config, generator, model
 
 ROWS, STEPS = 8, 10
@@ -66,6 +68,15 @@ def sft(word, **settings):
     parallel = prepared(word, **settings)
     seen = [sft_step(parallel, step) for step in range(STEPS)]
     return seen, {k: v.numpy() for k, v in parallel.whole_state().items()}
+
+
+def all_three(word):
+    """SFT, GRPO and PPO in one set of processes: "alone" has no back-end in the trainers."""
+    return {
+        "sft": sft("single" if word == "alone" else word),
+        "grpo": trained("grpo", word),
+        "rlhf": trained("rlhf", word),
+    }
 
 
 def ranks(size, function, *arguments, timeout_s=60.0):
@@ -150,22 +161,43 @@ def grpo_trainer(word):
     )  # fmt: skip
 
 
-def grpo(word, folder=None):
-    """The metrics of ten updates; with a folder, of the last five after a resume."""
-    trainer = grpo_trainer(word)
-    if folder is None:
-        trainer.run(progress=False)
-        return timeless(trainer)
-    trainer.run(
-        progress=False, stop=lambda metrics: metrics["update"] == 5, checkpoint=Path(folder)
-    )
+def rlhf_trainer(word):
+    """PPO with a moving KL coefficient, a warm-up of the value model, and a monitor."""
+    one_thread()
+    settings = RLHFConfig(
+        updates=STEPS, prompts=6, samples=2, max_new_tokens=8, micro_tokens=60, kl_target=1.0,
+        kl_horizon=100.0, value_warmup=1, learning_rate=3e-3, warmup=0,
+    )  # fmt: skip
+    parallel = None
+    if word != "alone":
+        parallel = connect(ParallelConfig(backend=word), join("cpu", timeout_s=60))
+    policy = model(layers=2)
+    return RLHFTrainer(
+        policy, VOCABULARY, PROBLEMS, lambda asked, done: [one.length / 8 for one in done], settings,
+        reference=model(layers=2, seed=5), value=ScalarModel.from_causal(policy),
+        monitors={"half": lambda asked, done: [0.5 * one.length for one in done]},
+        generator=generator(7), parallel=parallel,
+    )  # fmt: skip
+
+
+TRAINERS = {"grpo": grpo_trainer, "rlhf": rlhf_trainer}
+
+
+def trained(name, word, folder=None):
+    """The metrics of ten updates; with a folder, saved after five."""
+    trainer = TRAINERS[name](word)
+    if folder is not None:
+        trainer.run(
+            progress=False, stop=lambda metrics: metrics["update"] == 5, checkpoint=Path(folder)
+        )
     trainer.run(progress=False)
     return timeless(trainer)
 
 
-def grpo_resumed(word, folder):
+def trained_on(name, word, folder):
+    """A new process goes on where the folder ends."""
     torch.manual_seed(99)
-    trainer = grpo_trainer(word)
+    trainer = TRAINERS[name](word)
     trainer.generator.manual_seed(4)
     trainer.run(progress=False, checkpoint=Path(folder))
     return timeless(trainer)

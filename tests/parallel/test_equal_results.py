@@ -12,7 +12,7 @@ SHARDED = ("ddp", "fsdp2", "zero1", "zero2", "zero3", "zero3-offload")
 
 @pytest.fixture(scope="module")
 def alone():
-    return jobs.ranks(1, jobs.sft, "single")[0]
+    return jobs.ranks(1, jobs.all_three, "alone", timeout_s=120)[0]
 
 
 def same(a, b):
@@ -20,16 +20,23 @@ def same(a, b):
 
 
 @pytest.mark.parametrize("word", SHARDED)
-def test_sft_on_two_ranks_equals_one_process(word, alone):
-    """Rows of many lengths, so that the ranks' token counts differ in every step (D05)."""
-    losses, weights = alone
-    for seen, there in jobs.ranks(2, jobs.sft, word, timeout_s=120):
+def test_ten_steps_on_two_ranks_equal_one_process(word, alone):
+    """In SFT the ranks' token counts differ in every step (D05). In reinforcement learning the
+    completions are the same, and so the rewards; losses and norms agree within rounding."""
+    losses, weights = alone["sft"]
+    for there in jobs.ranks(2, jobs.all_three, word, timeout_s=240):
+        seen, other = there["sft"]
         np.testing.assert_allclose(seen, losses, rtol=0, atol=1e-5)
-        assert max(np.abs(weights[k] - there[k]).max() for k in weights) < 1e-4
+        assert max(np.abs(weights[k] - other[k]).max() for k in weights) < 1e-4
+        for name in jobs.TRAINERS:
+            for one, two in zip(alone[name], there[name], strict=True):
+                assert one == pytest.approx(two, abs=1e-5)
     assert losses[-1][0] < losses[0][0]
+    assert len({metrics["tokens"] for metrics in alone["grpo"]}) > 3
+    assert len({metrics["kl_coefficient"] for metrics in alone["rlhf"]}) > 3
 
 
-@pytest.mark.parametrize("word", ("single", *SHARDED))
+@pytest.mark.parametrize("word", ("single", "ddp", "fsdp2", "zero1", "zero3", "zero3-offload"))
 def test_resumed_equals_unbroken_to_the_bit_and_reads_anywhere(word, tmp_path):
     size = 1 if word == "single" else 2
     unbroken = jobs.ranks(size, jobs.saved_and_unbroken, word, str(tmp_path), timeout_s=120)
@@ -39,26 +46,13 @@ def test_resumed_equals_unbroken_to_the_bit_and_reads_anywhere(word, tmp_path):
         assert same(middle, start)
         assert same(end, finish)
     assert not same(unbroken[0][1], unbroken[0][2])
-    if word != "single":
+    if word in ("fsdp2", "zero3"):
         for other, count in (("single", 1), (word, 4)):
-            for _, start, _ in jobs.ranks(count, jobs.resumed, other, str(tmp_path), 0):
-                assert same(unbroken[0][1], start)
+            reads = jobs.ranks(count, jobs.resumed, other, str(tmp_path), 0, timeout_s=120)
+            assert all(same(unbroken[0][1], start) for _, start, _ in reads)
 
 
-@pytest.fixture(scope="module")
-def grpo_alone():
-    return jobs.ranks(1, jobs.grpo, "alone")[0]
-
-
-@pytest.mark.parametrize("word", SHARDED)
-def test_grpo_on_two_ranks_equals_one_process(word, grpo_alone):
-    """The same completions, and so the same rewards; losses and norms within rounding."""
-    for there in jobs.ranks(2, jobs.grpo, word, timeout_s=120):
-        for one, other in zip(grpo_alone, there, strict=True):
-            assert one == pytest.approx(other, abs=1e-5)
-    assert len({metrics["tokens"] for metrics in grpo_alone}) > 3
-
-
-def test_grpo_resumed_on_shards_equals_unbroken(tmp_path):
-    unbroken = jobs.ranks(2, jobs.grpo, "fsdp2", str(tmp_path))
-    assert jobs.ranks(2, jobs.grpo_resumed, "fsdp2", str(tmp_path)) == unbroken
+@pytest.mark.parametrize("name", jobs.TRAINERS)
+def test_reinforcement_resumed_on_shards_equals_unbroken(name, tmp_path):
+    unbroken = jobs.ranks(2, jobs.trained, name, "fsdp2", str(tmp_path))
+    assert jobs.ranks(2, jobs.trained_on, name, "fsdp2", str(tmp_path)) == unbroken
