@@ -30,17 +30,17 @@ BIG.pop("processes")
 MakeJob = Callable[..., Path]
 
 
-def write_job(folder: Path, content: dict[str, Any]) -> Path:
-    """A folder with job.yaml and the tiny train.py."""
+def write_job(folder: Path, content: dict[str, Any], script: Path = TINY) -> Path:
+    """A folder with job.yaml and a train.py, by default the tiny one."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "job.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
-    (folder / "train.py").write_text(TINY.read_text())
+    (folder / "train.py").write_text(script.read_text())
     return folder
 
 
-def render_job(folder: Path, content: dict[str, Any]) -> Path:
+def render_job(folder: Path, content: dict[str, Any], script: Path = TINY) -> Path:
     """The same with its generated files; returns the folder of these."""
-    for file in render_all(write_job(folder, content), REPOSITORY):
+    for file in render_all(write_job(folder, content, script), REPOSITORY):
         write(file)
     return folder / "launch"
 

@@ -1,0 +1,66 @@
+"""The jobs of the book: rendered as committed, and each runs to its end here at its tiny size."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nbkit.cluster.commands import job_folders
+from nbkit.cluster.job_file import load_job, variant_names
+from nbkit.cluster.render import check, render_all
+from nbkit.cluster.report import report
+from nbkit.cluster.run_folder import open_run
+
+from .conftest import JOB, REPOSITORY, render_job
+
+# The back-end that two processes use here, and the stages of the tiny size.
+TINY: dict[str, dict[str, Any]] = {
+    "dpo_7b": {"backend": "ddp"},
+    "grpo_gsm8k": {"backend": "ddp", "stages": ["sft", "grpo"]},
+    "rlhf_7b": {"backend": "fsdp2", "stages": ["sft", "reward", "ppo"]},
+}
+JOBS = job_folders(REPOSITORY)
+
+
+def test_every_job_is_known_to_these_tests():
+    assert sorted(TINY) == [folder.name for folder in JOBS]
+
+
+@pytest.mark.parametrize("folder", JOBS, ids=lambda folder: folder.name)
+def test_files_are_what_the_job_file_gives(folder):
+    assert list(check(folder, render_all(folder, REPOSITORY))) == []
+    for variant in ("", *variant_names(folder / "job.yaml")):
+        job = load_job(folder / "job.yaml", variant=variant, script=folder / "train.py")
+        assert job.limits.cost is not None, "a job of the book has a limit on its cost"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", sorted(TINY))
+def test_it_runs_with_two_processes_and_reports(name, tmp_path):
+    """The committed train.py with the defaults of its Config, launched as the real job is."""
+    stages = [{"name": stage} for stage in TINY[name].get("stages", [])]
+    job = JOB | {"backend": TINY[name]["backend"], "stages": stages, "venv": ".venv"}
+    folder = tmp_path / name
+    launch = render_job(folder, job, script=REPOSITORY / "cluster_scripts" / name / "train.py")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("SLURM")}
+    done = subprocess.run(
+        ["bash", str(launch / "torchrun.sh"), str(tmp_path / "run")],
+        cwd=REPOSITORY,
+        env=environment | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    run = open_run(tmp_path / "run")
+    assert run.state == "finished"
+    for stage in run.stages:
+        assert stage.rows, f"stage {stage.name} has logged nothing"
+        assert stage.events[0]["ranks"] == 2
+    written = report(run, tmp_path / "results")
+    result = json.loads(written[0].read_text())
+    assert result["device_name"] and result["stamp"]["commit"]
+    assert all(Path(path).stat().st_size < 150_000 for path in written)
