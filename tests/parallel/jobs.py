@@ -161,6 +161,10 @@ def grpo_trainer(word):
     )  # fmt: skip
 
 
+def short_by_length(problems, completions):
+    return [one.length / 8 for one in completions]
+
+
 def rlhf_trainer(word):
     """PPO with a moving KL coefficient, a warm-up of the value model, and a monitor."""
     one_thread()
@@ -173,7 +177,7 @@ def rlhf_trainer(word):
         parallel = connect(ParallelConfig(backend=word), join("cpu", timeout_s=60))
     policy = model(layers=2)
     return RLHFTrainer(
-        policy, VOCABULARY, PROBLEMS, lambda asked, done: [one.length / 8 for one in done], settings,
+        policy, VOCABULARY, PROBLEMS, short_by_length, settings,
         reference=model(layers=2, seed=5), value=ScalarModel.from_causal(policy),
         monitors={"half": lambda asked, done: [0.5 * one.length for one in done]},
         generator=generator(7), parallel=parallel,

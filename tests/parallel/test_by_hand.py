@@ -1,0 +1,143 @@
+"""What the chapters build by hand, in two and three processes, and the numbered faults."""
+
+import time
+
+import numpy as np
+import pytest
+
+from nbkit.parallel.buckets import make_buckets
+from nbkit.parallel.handover import sent_elements
+from nbkit.parallel.launch import RanksFailedError
+from nbkit.parallel.memory import traffic_bytes, zero_bytes
+from nbkit.parallel.ring import bytes_sent
+from nbkit.parallel.streams import GlobalBatches, mine, rank_seed
+from tests.parallel import hand_jobs as hand
+from tests.parallel import jobs
+
+pytestmark = pytest.mark.chapter(32, 33, 34)
+slow = pytest.mark.slow
+
+
+@slow
+@pytest.mark.parametrize("size", [2, 3])
+def test_ring(size):
+    assert jobs.ranks(size, hand.ring) == [[True] * 4] * size
+
+
+@slow
+def test_parts_by_hand_equal_one_process():
+    for found in jobs.ranks(2, hand.by_hand):
+        assert found.pop("hand-over") == [True, True]
+        assert found.pop("shard size") == 8  # of 15, padded to 16
+        assert found.pop("messages") > 2
+        assert "gradients are missing" in found.pop("missing")
+        assert max(found.values()) < 1e-6, found
+
+
+@slow
+def test_unequal_token_counts_d05():
+    for found in jobs.ranks(2, hand.unequal_counts):
+        assert found == {"right": pytest.approx(2.0), "naive": pytest.approx(2.5)}
+
+
+@slow
+def test_seeds_differ_for_sampling_and_agree_for_data_d19():
+    one, two = jobs.ranks(2, hand.seeds)
+    assert one["order"] == two["order"]
+    assert one["stream"] != two["stream"]
+    assert one["seed"] != two["seed"]
+    assert one["answer"] != two["answer"]
+    # The trap: equal seeds make equal completions, so that a group has a spread of exactly 0.
+    assert one["trap"] == two["trap"]
+    assert one["same"] == two["same"]
+    assert np.std([len(one["same"]), len(two["same"])]) == 0
+
+
+def test_seeds_of_runs_and_ranks_never_meet():
+    seen = {rank_seed(seed, rank, s) for seed in range(9) for rank in range(9) for s in ("a", "b")}
+    assert len(seen) == 2 * 81
+    assert all(0 <= seed < 2**63 for seed in seen)
+
+
+def test_each_item_once_an_epoch_also_after_a_resume_d19():
+    first = GlobalBatches(64, 4, seed=1)
+    seen = [item for _ in range(5) for item in first.next()]
+    second = GlobalBatches(64, 4, seed=1)
+    second.load_state_dict(first.state_dict())
+    seen += [item for _ in range(11) for item in second.next()]
+    assert sorted(seen) == list(range(64))
+    assert second.next() + second.next() != seen[:8]
+    assert first.order(0) != first.order(1)
+
+
+def test_ranks_share_a_batch_and_resume_on_any_number_of_ranks():
+    batches = GlobalBatches(10, 5, seed=2)
+    batch = batches.next()
+    assert sorted(mine(batch, 0, 2) + mine(batch, 1, 2)) == sorted(batch)
+    wrap = GlobalBatches(10, 4, seed=2)
+    drawn = [wrap.next() for _ in range(5)]
+    assert sorted(item for batch in drawn for item in batch) == sorted([*range(10)] * 2)
+    with pytest.raises(ValueError, match="count was 10"):
+        GlobalBatches(11, 5, seed=2).load_state_dict(batches.state_dict())
+    with pytest.raises(ValueError, match="batch must lie"):
+        GlobalBatches(3, 4, seed=0)
+
+
+@slow
+def test_gathering_the_state_is_for_every_rank_d20():
+    start = time.monotonic()
+    sizes = jobs.ranks(2, hand.gathers, True, timeout_s=30)
+    assert sizes[0] == sizes[1] == sum(p.numel() for p in hand.model().parameters())
+    with pytest.raises(RanksFailedError, match="rank 0"):
+        jobs.ranks(2, hand.gathers, False, timeout_s=10)
+    assert time.monotonic() - start < 60
+
+
+@slow
+def test_decoding_goes_on_until_the_last_rank_is_through_d20():
+    made = jobs.ranks(2, hand.decodes, True, timeout_s=30)
+    assert [forwards for forwards, _ in made] == [5, 5]
+    assert [length for _, length in made] == [2, 5]
+    with pytest.raises(RanksFailedError, match="rank 1"):
+        jobs.ranks(2, hand.decodes, False, timeout_s=30)
+
+
+@slow
+def test_frozen_models_are_not_wrapped():
+    for found in jobs.ranks(2, hand.frozen):
+        assert "doesn't require a gradient" in found["ddp"] or "not needed" in found["ddp"]
+        assert "goes to `frozen`" in found["prepare"]
+        assert not found["learns"]
+        assert found["scores"] == (1, 2, len(hand.VOCABULARY))
+
+
+@slow
+def test_a_failing_or_hanging_rank_ends_the_others():
+    with pytest.raises(RanksFailedError, match=r"rank 1 raised(.|\n)*bad luck"):
+        jobs.ranks(2, hand.fails, 1, timeout_s=30)
+    start = time.monotonic()
+    with pytest.raises(RanksFailedError, match="rank 0 was stopped"):
+        jobs.ranks(2, hand.hangs, timeout_s=4)
+    assert time.monotonic() - start < 20
+
+
+def test_buckets_are_filled_from_the_end():
+    assert make_buckets([4, 4, 4, 4], 8) == [[3, 2], [1, 0]]
+    assert make_buckets([3, 9, 2], 8) == [[2], [1], [0]]
+    assert make_buckets([1, 1, 1], 100) == [[2, 1, 0]]
+
+
+def test_memory_of_zero_is_the_papers():
+    """Table 1 of arXiv:1910.02054: 7.5B weights on 64 devices."""
+    rows = {stage: zero_bytes(7.5e9, 64, stage).total / 1e9 for stage in range(4)}
+    assert rows == pytest.approx({0: 120, 1: 31.4, 2: 16.6, 3: 1.88}, abs=0.05)
+    assert zero_bytes(8.0, 2, 3).weights == 8.0
+    with pytest.raises(ValueError, match="stage"):
+        zero_bytes(1.0, 1, 4)
+
+
+def test_traffic():
+    assert bytes_sent(100, 4) == 150
+    assert traffic_bytes(50, 4, 1) == bytes_sent(100, 4)
+    assert traffic_bytes(50, 4, 3) == 1.5 * traffic_bytes(50, 4, 2)
+    assert sent_elements(8, 8, 4, whole=True) == 4 * sent_elements(8, 8, 4, whole=False)
