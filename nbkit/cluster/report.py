@@ -1,10 +1,12 @@
 """A run folder becomes what the book keeps: curves, and a small result.json with its stamp."""
 
-from collections.abc import Sequence
+import io
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
+from PIL import Image
 
 from nbkit import plots, provenance
 from nbkit.cluster.metrics_file import Row
@@ -12,11 +14,11 @@ from nbkit.cluster.run_folder import RunFolder, StageFolder
 
 CURVE_POINTS = 200
 NOT_PLOTTED = ("step", "seconds")
-COLUMNS = 3
+COLUMNS, PANELS = 3, 12
 
 
 def report(run: RunFolder, folder: Path) -> list[Path]:
-    """Write ``result.json`` and a figure a stage.
+    """Write ``result.json`` and the figures of each stage.
 
     The figures go to the run's own ``plots/`` as well.
 
@@ -57,19 +59,24 @@ def report(run: RunFolder, folder: Path) -> list[Path]:
         if len(stage.rows) > 1:
             own = stage.path / "plots"
             own.mkdir(exist_ok=True)
-            name = f"curves_{stage.name}.png" if stage.name else "curves.png"
-            picture = draw(stage.rows, stage.name)
-            for path in (own / name, folder / name):
-                path.write_bytes(picture)
-            written.append(folder / name)
+            for name, picture in pictures(stage):
+                for path in (own / name, folder / name):
+                    path.write_bytes(picture)
+                written.append(folder / name)
     return written
 
 
-def draw(rows: Sequence[Row], title: str) -> bytes:
-    """Draw every metric against the step, as a PNG of small panels."""
-    import io
+def pictures(stage: StageFolder) -> Iterator[tuple[str, bytes]]:
+    """File names and PNGs that together show all metrics of a stage."""
+    names = metric_names(stage.rows)
+    parts = [names[i : i + PANELS] for i in range(0, len(names), PANELS)]
+    for number, part in enumerate(parts, start=1):
+        words = ["curves", stage.name, str(number) if len(parts) > 1 else ""]
+        yield "_".join(filter(None, words)) + ".png", draw(thin(stage.rows), part, stage.name)
 
-    names = metric_names(rows)
+
+def draw(rows: Sequence[Row], names: Sequence[str], title: str) -> bytes:
+    """Draw some metrics against the step, as a PNG of small panels."""
     height = -(-len(names) // COLUMNS)
     with plots.style():
         figure, axes = plt.subplots(height, COLUMNS, figsize=(9.6, 2.2 * height), squeeze=False)
@@ -81,12 +88,16 @@ def draw(rows: Sequence[Row], title: str) -> bytes:
             axis.set_axis_off()
         if title:
             figure.suptitle(title)
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="png", dpi=90, metadata={"Software": None})
+        drawn, small = io.BytesIO(), io.BytesIO()
+        figure.savefig(drawn, format="png", dpi=90)
         plt.close(figure)
-    picture = buffer.getvalue()
+    # Lines and letters need few colours, and the file is a third as large with them.
+    Image.open(drawn).convert("RGB").quantize(32).save(small, format="png", optimize=True)
+    picture = small.getvalue()
     if len(picture) > plots.MAX_BYTES:
-        raise ValueError(f"figure: {len(picture)} bytes, at most {plots.MAX_BYTES}; log less")
+        raise ValueError(
+            f"{title}: a figure of {len(picture)} bytes; {plots.MAX_BYTES} may be kept"
+        )
     return picture
 
 

@@ -10,8 +10,8 @@ import pytest
 from nbkit.authoring.errors import UserError
 from nbkit.cluster import commands
 from nbkit.cluster.preemption import Preempted
-from nbkit.cluster.report import thin
-from nbkit.cluster.run_folder import find_runs, open_run
+from nbkit.cluster.report import pictures, thin
+from nbkit.cluster.run_folder import StageFolder, find_runs, open_run
 from nbkit.cluster.runs_commands import compare as compare_command
 from nbkit.cluster.status import status_rows
 
@@ -153,6 +153,14 @@ def test_a_run_that_has_not_finished_is_not_reported(tmp_path, make_job):
         commands.report(tmp_path / "run")
     with pytest.raises(UserError, match=r"no stage has finished \(preempted\)"):
         commands.report(tmp_path / "run", job=str(folder))
+
+
+def test_many_metrics_are_spread_over_figures(tmp_path):
+    rows = [{"step": n, **{f"metric {i}": n * i % 7 for i in range(30)}} for n in range(1, 300)]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    drawn = dict(pictures(StageFolder("ppo", tmp_path)))
+    assert list(drawn) == ["curves_ppo_1.png", "curves_ppo_2.png", "curves_ppo_3.png"]
+    assert all(len(picture) < 150_000 for picture in drawn.values())
 
 
 def test_thinned_curves_keep_both_ends():
