@@ -107,7 +107,8 @@ def test_the_planted_share_of_the_corpus():
     ]
     assert sum(twice) / 2000 == pytest.approx(0.3, abs=0.04)
     idle = corpus(2000, seed=0, skip=0.1)
-    assert sum("<think>0</think>" in text for _, text in idle) / 2000 == pytest.approx(0.1, abs=0.02)
+    skipped = sum("<think>0</think>" in text for _, text in idle)
+    assert skipped / 2000 == pytest.approx(0.1, abs=0.02)
     assert all(well_formed(problem, text) for problem, text in idle)
     for name in ("forget", "second_look", "skip"):
         with pytest.raises(ValueError, match=name):
