@@ -26,7 +26,8 @@ JOBS = job_folders(REPOSITORY)
 
 
 def test_every_job_is_known_to_these_tests():
-    assert sorted(TINY) == [folder.name for folder in JOBS]
+    names = [folder.name for folder in JOBS]
+    assert sorted(TINY) == names, "a new job? name its back-end and stages in TINY, above"
 
 
 @pytest.mark.parametrize("folder", JOBS, ids=lambda folder: folder.name)
