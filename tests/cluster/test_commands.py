@@ -156,10 +156,10 @@ def test_a_run_that_has_not_finished_is_not_reported(tmp_path, make_job):
 
 
 def test_many_metrics_are_spread_over_figures(tmp_path):
-    rows = [{"step": n, **{f"metric {i}": n * i % 7 for i in range(30)}} for n in range(1, 300)]
+    rows = [{"step": n, **{f"metric {i}": n * i % 7 for i in range(13)}} for n in range(1, 300)]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     drawn = dict(pictures(StageFolder("ppo", tmp_path)))
-    assert list(drawn) == ["curves_ppo_1.png", "curves_ppo_2.png", "curves_ppo_3.png"]
+    assert list(drawn) == ["curves_ppo_1.png", "curves_ppo_2.png"]
     assert all(len(picture) < 150_000 for picture in drawn.values())
 
 
