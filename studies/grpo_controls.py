@@ -3,6 +3,7 @@
 Protocol, fixed before the run: five seeds, the bases, budget and learning rate of
 ``grpo_variants``. The arms:
 
+- "nothing": the base as it is, for pass@k before; "nothing, never saw a carry" likewise.
 - "GRPO": the verifier's reward.
 - "random rewards": a fair coin in its place.
 - "expert iteration": sample as GRPO does, then take one supervised step on the right completions
@@ -13,7 +14,7 @@ Protocol, fixed before the run: five seeds, the bases, budget and learning rate 
 - "GRPO, never saw a carry": from a base whose corpus always forgets the carry. There the right
   answer to most sums has almost no probability, and there is little to sharpen.
 
-Pass@k from 64 samples of each of 100 held-out sums, for every base and after these arms.
+Pass@k from 64 samples of each of 100 held-out sums, for every arm.
 """
 
 import json
@@ -105,17 +106,25 @@ def supervised(
     return {"updates": steps, "tokens": float(scale.budget)}
 
 
+def nothing(model: Any, arm: Arm, seed: int, scale: Scale, reference: Any) -> Run:
+    """Leave the base as it is."""
+    return {"updates": 0, "tokens": 0.0}
+
+
 METHODS = {
+    "nothing": nothing,
     "expert iteration": expert_iteration,
     "careful texts": partial(supervised, careful=True),
     "the corpus": partial(supervised, careful=False),
 }
 ARMS: dict[str, Arm] = {
+    "nothing": Arm(settings(), method="nothing"),
     "GRPO": Arm(settings()),
     "random rewards": Arm(settings(), reward=random_reward),
     "expert iteration": Arm(settings(), method="expert iteration"),
     "supervised, careful texts": Arm(settings(), method="careful texts"),
     "supervised, more of the corpus": Arm(settings(), method="the corpus"),
+    "nothing, never saw a carry": Arm(settings(), base="never", method="nothing"),
     "GRPO, never saw a carry": Arm(settings(), base="never"),
 }
 

@@ -22,7 +22,7 @@ from nbkit.trainers.grpo_variants import variant
 
 VOCABULARY = ExpressionVocabulary()
 LIMIT = 40  # tokens; the longest body of the corpus has 29 and an EOS
-BODY = {"width": 64, "layers": 2, "heads": 4, "rope_base": 100.0}
+BODY: dict[str, Any] = {"width": 64, "layers": 2, "heads": 4, "rope_base": 100.0}
 TASKS = 400  # so few that programs come again, and their verdicts are known
 
 
