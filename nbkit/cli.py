@@ -20,7 +20,13 @@ COMMANDS = {
         "Say which conventions a library follows and which known faults it has.",
     ),
     "execute": (AUTHORING, "Rerun stale pages in fresh kernels and store their outputs."),
+    "export": ("nbkit.parallel.commands", "Write a sharded checkpoint as a Hugging Face folder."),
+    "import-model": ("nbkit.parallel.commands", "Start a run from a Hugging Face folder."),
     "lab": (AUTHORING, "Open the book in JupyterLab."),
+    "build-deepspeed": (
+        "nbkit.parallel.commands",
+        "Compile DeepSpeed's helpers into the project's cache, so that no chapter waits.",
+    ),
     "lint-prose": (AUTHORING, "Check that what the prose names exists, and its spelling."),
     "progress": ("nbkit.exercises.commands", "Show which exercises are done."),
     "stamp": (AUTHORING, "Say which pages' outputs no longer belong to their text, and why."),

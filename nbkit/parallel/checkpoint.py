@@ -116,7 +116,9 @@ def read_shards(parallel: Parallel, folder: Path) -> None:
     state = parallel.empty_state({kind: sorted(names) for kind, names in sorted(kinds.items())})
     dcp.load(flatten(state), storage_reader=reader, no_dist=not dist.is_initialized())
     parallel.put(state)
-    for group, noted in zip(parallel.optimiser.param_groups, manifest["groups"], strict=True):
+    groups = parallel.optimiser.param_groups
+    # An imported model comes without an optimiser: the settings stay as they are.
+    for group, noted in zip(groups, manifest["groups"] or [{}] * len(groups), strict=True):
         group.update({k: tuple(v) if isinstance(v, list) else v for k, v in noted.items()})
 
 

@@ -6,6 +6,8 @@ each weight whole and cutting it anew is simple, and sends everything to everyon
 1 / P of each weight, so the ranks exchange just those pieces.
 """
 
+from typing import Any
+
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -46,7 +48,7 @@ def hand_over(shard: Tensor, dimension: int) -> Tensor:
     rank, size = dist.get_rank(), dist.get_world_size()
     outgoing = [piece(shard, 1, other, size) for other in range(size)]
     arrived = [torch.empty_like(outgoing[0]) for _ in range(size)]
-    messages = []
+    messages: list[Any] = []
     for other in range(size):
         if other == rank:
             arrived[rank].copy_(outgoing[rank])

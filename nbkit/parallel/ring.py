@@ -5,6 +5,8 @@ sum while it travels: after P - 1 steps rank r holds the whole sum of chunk r + 
 (all-gather) the finished chunks travel on. A rank sends 2 (P - 1) / P of the tensor, whatever P.
 """
 
+from typing import Any
+
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -15,7 +17,7 @@ def exchange(outgoing: Tensor, incoming: Tensor, rank: int, size: int) -> None:
 
     Both begin before either is waited for: if all ranks sent first, all would wait for ever.
     """
-    messages = [
+    messages: list[Any] = [
         dist.isend(outgoing, (rank + 1) % size),
         dist.irecv(incoming, (rank - 1) % size),
     ]

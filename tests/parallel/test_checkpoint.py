@@ -1,0 +1,220 @@
+"""Shards: only what the run wrote is opened; a kill leaves the last good one; export and back."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from typer.testing import CliRunner
+
+from nbkit.parallel import ParallelConfig, connect
+from nbkit.parallel.commands import app
+from nbkit.parallel.export import export_run, import_model, newest, note_model
+from nbkit.parallel.manifest import ManifestError, read_manifest, write_manifest
+from nbkit.parallel.ports import candidate, ephemeral_range, free_port
+from nbkit.parallel.world import World
+from tests.rlvr.small import model
+
+pytestmark = pytest.mark.chapter(33)
+
+
+def adamw(parameters):
+    return torch.optim.AdamW(parameters, lr=1e-2)
+
+
+def prepared(seed=0):
+    parallel = connect(ParallelConfig(), World())
+    parallel.prepare(model(seed=seed), adamw)
+    return parallel
+
+
+def step(parallel):
+    ids = torch.arange(8).view(2, 4) + 2
+    parallel.backward(parallel.model(input_ids=ids, labels=ids).loss)
+    parallel.step(1.0)
+
+
+def weights(parallel):
+    return torch.cat([x.flatten() for x in parallel.whole_state().values()])
+
+
+def shards_of(run):
+    return newest(run) / "shards"
+
+
+@pytest.fixture
+def run(tmp_path):
+    parallel = prepared()
+    step(parallel)
+    parallel.save(tmp_path, 1, state={"note": 3})
+    note_model(tmp_path, parallel.model)
+    return tmp_path
+
+
+def test_a_single_device_saves_and_loads(run):
+    other = prepared(seed=1)
+    assert other.load(run) == {"note": 3}
+    first = prepared()
+    step(first)
+    assert torch.equal(weights(first), weights(other))
+    step(first)
+    step(other)
+    assert torch.equal(weights(first), weights(other))
+    assert prepared().load(run / "nothing here") is None
+    with pytest.raises(FileNotFoundError, match="step 7"):
+        other.load(run, 7)
+
+
+@pytest.mark.parametrize("fault", ["changed", "missing", "new", "no manifest"])
+def test_shards_that_are_not_as_written_are_not_opened(run, fault, monkeypatch):
+    folder = shards_of(run)
+    if fault == "changed":
+        with (folder / ".metadata").open("ab") as file:
+            file.write(b"cos\nsystem\n(S'true'\ntR.")
+    elif fault == "missing":
+        min(folder.glob("*.distcp")).unlink()
+    elif fault == "new":
+        (folder / "extra.pkl").write_bytes(b"")
+    else:
+        (folder / "manifest.json").unlink()
+    opened = []
+    monkeypatch.setattr("pickle.load", lambda *a, **k: opened.append(a))
+    with pytest.raises(ManifestError):
+        prepared().load(run)
+    assert not opened
+
+
+def test_another_model_is_refused(run):
+    parallel = connect(ParallelConfig(), World())
+    parallel.prepare(nn.ModuleList([nn.Linear(2, 2)]), adamw)
+    with pytest.raises(ValueError, match="another model"):
+        parallel.load(run)
+
+
+def test_a_manifest_lists_folders_below(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "x").write_text("1")
+    write_manifest(tmp_path, step=3)
+    assert read_manifest(tmp_path)["step"] == 3
+    (tmp_path / "a" / "x").write_text("2")
+    with pytest.raises(ManifestError, match="a/x has changed"):
+        read_manifest(tmp_path)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import torch.distributed.checkpoint as dcp
+import nbkit.parallel.checkpoint as checkpoint
+from tests.parallel.test_checkpoint import prepared, step
+parallel = prepared()
+step(parallel)
+run, where = Path(sys.argv[1]), sys.argv[2]
+parallel.save(run, 1)
+step(parallel)
+die = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
+if where == "shards":
+    whole = os.fsync
+    os.fsync = die
+elif where == "manifest":
+    checkpoint.write_manifest = die
+else:
+    Path.rename = die
+parallel.save(run, 2)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["shards", "manifest", "rename"])
+def test_a_kill_during_the_save_leaves_the_last_good_one(tmp_path, where):
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path), where],
+        cwd=root,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        timeout=120,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()[-2000:]
+    assert {p.name for p in (tmp_path / "checkpoints").iterdir()} == {
+        "step_00000001",
+        "step_00000002.new",
+    }
+    survivor, right = prepared(seed=3), prepared()
+    survivor.load(tmp_path)
+    step(right)
+    assert torch.equal(weights(survivor), weights(right))
+    step(survivor)
+    survivor.save(tmp_path, 2)  # over what was abandoned
+    assert newest(tmp_path).name == "step_00000002"
+    prepared().load(tmp_path)
+
+
+def test_export_and_back(run, tmp_path):
+    from transformers import AutoModelForCausalLM
+
+    parallel = prepared()
+    step(parallel)
+    folder, back = tmp_path / "hub", tmp_path / "back"
+    assert export_run(run, folder).name == "step_00000001"
+    found = AutoModelForCausalLM.from_pretrained(folder)
+    for name, x in parallel.model.state_dict().items():
+        assert torch.equal(found.state_dict()[name], x)
+    import_model(folder, back)
+    other = prepared(seed=4)
+    other.load(back)
+    assert torch.equal(weights(other), weights(parallel))
+    step(other)
+    with pytest.raises(FileExistsError):
+        import_model(folder, back)
+
+
+def test_the_command(run, tmp_path):
+    done = CliRunner().invoke(app, ["export", str(run), str(tmp_path / "hub")])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "hub" / "model.safetensors").exists()
+    bad = CliRunner().invoke(app, ["export", str(tmp_path / "none"), str(tmp_path / "x")])
+    assert bad.exit_code != 0
+    assert "config.json" in str(bad.exception)
+
+
+def test_ports_do_not_clash():
+    assert candidate(7) != candidate(8)
+    low, high = ephemeral_range()
+    port = free_port(123)
+    assert not low <= port <= high
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port))
+        assert free_port(123) != port
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"backend": "zero4"}, "backend must be one of"),
+        ({"precision": "fp8"}, "precision"),
+        ({"backend": "zero3-nvme"}, "nvme_path"),
+        ({"bucket_mb": 0}, "bucket_mb"),
+    ],
+)
+def test_settings_that_do_not_fit(settings, words):
+    with pytest.raises(ValueError, match=words):
+        ParallelConfig(**settings)
+
+
+def test_single_among_several_and_gradients_that_are_not_finite():
+    with pytest.raises(ValueError, match="2 processes"):
+        connect("single", World(0, 2))
+    parallel = prepared()
+    before = weights(parallel)
+    ids = torch.full((1, 3), 2)
+    parallel.backward(parallel.model(input_ids=ids, labels=ids).loss * float("nan"))
+    with pytest.raises(RuntimeError, match="no step was taken"):
+        parallel.step()
+    assert torch.equal(before, weights(parallel))
