@@ -103,13 +103,14 @@ def sample_table(
         prompt = escape(str(row["prompt"]))
         body.append(
             f'<tr style="vertical-align:top"><th scope="row" style="font-weight:normal;'
-            f'text-align:left;min-width:7em">{prompt}</th><td style="min-width:15em">{heat}</td>'
+            f'text-align:left;min-width:7em">{prompt}</th><td style="min-width:15em;text-align:left">{heat}</td>'
             f"{numbers}</tr>"
         )
+    left = ' style="text-align:left"'
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
     return (
         f'<div role="region" tabindex="0" aria-label="{escape(caption)}" style="overflow-x:auto">'
         f'<table><caption style="text-align:left">{escape(caption)}</caption><thead><tr>'
-        f'<th scope="col">question</th><th scope="col">answer</th>{heads}</tr></thead>'
+        f'<th scope="col"{left}>question</th><th scope="col"{left}>answer</th>{heads}</tr></thead>'
         f"<tbody>{''.join(body)}</tbody></table></div>"
     )
