@@ -103,8 +103,8 @@ def sample_table(
         prompt = escape(str(row["prompt"]))
         body.append(
             f'<tr style="vertical-align:top"><th scope="row" style="font-weight:normal;'
-            f'text-align:left;min-width:7em">{prompt}</th><td style="min-width:15em;text-align:left">{heat}</td>'
-            f"{numbers}</tr>"
+            f'text-align:left;min-width:7em">{prompt}</th>'
+            f'<td style="min-width:15em;text-align:left">{heat}</td>{numbers}</tr>'
         )
     left = ' style="text-align:left"'
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
