@@ -1,8 +1,7 @@
 """DPO against PPO on one hidden reward: what a nat of divergence buys.
 
 Protocol, fixed before the run; the settings were found on seed 101. All arms of a seed start from
-the same base. PPO and the reward model have the settings of chapter 21, with 100 updates. DPO and
-the reward model get the same 4,000 pairs of its answers, whose labels were
+the same base. DPO and the reward model get the same 4,000 pairs of its answers, whose labels were
 drawn from the gold reward by Bradley-Terry. "ppo gold" is PPO on the gold reward itself, which no
 labeller can hand over; "ppo model" is PPO on the reward model. The number behind a name is beta,
 the coefficient of the KL in all three. Best of n draws n answers and keeps the best by the gold
@@ -27,12 +26,15 @@ from nbkit.trainers import reward_model as rm
 from nbkit.trainers.dpo_config import Kind
 from nbkit.trainers.dpo_recipe import LIVE, MAX_NEW_TOKENS, VOCABULARY, Base, make_base
 from nbkit.trainers.grpo_scoring import Completion
-from nbkit.trainers.rlhf_recipe import Recipe
+from nbkit.trainers.rlhf_config import RLHFConfig
 
 SEEDS = (1, 2, 3)
 DPO = replace(LIVE, steps=300)
-PPO = replace(Recipe().rlhf, updates=100, max_new_tokens=MAX_NEW_TOKENS)
-REWARD_MODEL = Recipe().reward_model
+PPO = RLHFConfig(
+    updates=100, prompts=64, max_new_tokens=MAX_NEW_TOKENS, missing_eos_penalty=1.0, decay=True,
+    value_learning_rate=2e-3,
+)  # fmt: skip
+REWARD_MODEL = rm.RewardModelConfig(steps=125, batch_size=64, learning_rate=2e-3)
 DPO_BETAS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 PPO_BETAS = (0.02, 0.05, 0.1, 0.2, 0.5)
 KINDS: dict[str, Kind] = {"dpo": "sigmoid", "ipo": "ipo"}

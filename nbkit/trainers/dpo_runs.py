@@ -9,13 +9,7 @@ from typing import Any
 
 import torch
 
-from nbkit.envs.helpful import (
-    Pair,
-    all_questions,
-    demonstrations,
-    encode_demonstrations,
-    gold_reward,
-)
+from nbkit.envs.helpful import Pair, all_questions, gold_reward
 from nbkit.policies_value import ScalarModel
 from nbkit.trainers import reward_model as rm
 from nbkit.trainers.dpo import DPOConfig, DPOTrainer
@@ -88,8 +82,6 @@ def make_reward_model(base: Base, config: rm.RewardModelConfig, seed: int) -> Sc
     rm.train(
         model, pairs, config, pad_id=VOCABULARY.pad_id, generator=generator(seed), progress=False
     )
-    examples = encode_demonstrations(demonstrations(500, seed=seed), VOCABULARY)
-    rm.centre(model, examples, pad_id=VOCABULARY.pad_id)
     return model
 
 
