@@ -25,6 +25,7 @@ from nbkit.trainers.grpo_code import code_trainer, evaluate_code, taught_coder
 SEEDS = (1, 2, 3)
 ARMS = ("binary", "graded")
 UPDATES, LESSONS, HELD_OUT = 40, 350, 200
+GAIN = 0.2  # of accuracy, that every seed of "binary" must reach
 
 
 def run_arm(
@@ -108,7 +109,11 @@ def main(
         rows["graded minus binary"] = interval(
             [a["after"]["accuracy"] - b["after"]["accuracy"] for a, b in pairs]
         )
-        study.finish({"summary": rows, "arms": arms, "head": first})
+        study.finish({"summary": rows, "arms": arms, "gain": GAIN, "head": first})
+    for run in arms["binary"]:
+        gain = run["after"]["accuracy"] - run["before"]["accuracy"]
+        if gain < GAIN:
+            raise SystemExit(f"seed {run['seed']} gained {gain:.3f}; {GAIN} was asked for")
 
 
 if __name__ == "__main__":
