@@ -1,6 +1,7 @@
 """What runs inside the processes: a tiny model, rows of many lengths, and a training loop."""
 
 import random
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -79,15 +80,19 @@ def all_three(word):
     }
 
 
+PRELOAD = ("tests.parallel.warm", "tests.parallel.jobs")
+
+
+@cache
+def warm():
+    """Start the fork server; its imports take longer than the limit of a test may be."""
+    run_ranks(one_thread, 1, timeout_s=280, preload=PRELOAD)
+
+
 def ranks(size, function, *arguments, timeout_s=60.0):
     """`function` in `size` processes that begin with everything imported."""
-    return run_ranks(
-        function,
-        size,
-        *arguments,
-        timeout_s=timeout_s,
-        preload=("tests.parallel.warm", "tests.parallel.jobs"),
-    )
+    warm()
+    return run_ranks(function, size, *arguments, timeout_s=timeout_s, preload=PRELOAD)
 
 
 def saved_and_unbroken(word, folder):

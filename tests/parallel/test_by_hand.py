@@ -85,12 +85,10 @@ def test_ranks_share_a_batch_and_resume_on_any_number_of_ranks():
 
 @slow
 def test_gathering_the_state_is_for_every_rank_d20():
-    start = time.monotonic()
     sizes = jobs.ranks(2, hand.gathers, True, timeout_s=30)
     assert sizes[0] == sizes[1] == sum(p.numel() for p in hand.model().parameters())
     with pytest.raises(RanksFailedError, match="rank 0"):
         jobs.ranks(2, hand.gathers, False, timeout_s=10)
-    assert time.monotonic() - start < 60
 
 
 @slow
