@@ -44,7 +44,9 @@ serve: $(BOOK)
 pdf: $(BOOK)
 	$(BIN)/nbkit book pdf
 
+# DeepSpeed compiles helpers at first use; built beforehand, no test waits for them.
 test: $(ALL)
+	$(BIN)/nbkit build-deepspeed
 	$(BIN)/nbkit test $(if $(CHAPTER),--chapter $(CHAPTER))
 
 lab: $(ALL)
