@@ -12,22 +12,33 @@ import pytest
 import torch
 import yaml
 
-from nbkit.envs.helpful import HelpfulVocabulary, preference_pairs
-from nbkit.policies_hf import tiny_model
+from nbkit.envs.helpful import preference_pairs
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "cluster_scripts" / "rlhf_7b" / "train.py"
-pytestmark = [pytest.mark.chapter(21), pytest.mark.slow]
+pytestmark = [pytest.mark.chapter(21), pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
 def given(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A model and its tokenizer as `from_pretrained` reads them, and a file with a broken row."""
+    from tokenizers.pre_tokenizers import ByteLevel
+    from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
+
     folder = tmp_path_factory.mktemp("given")
-    words = HelpfulVocabulary()
-    model = tiny_model(words, seed=3, width=32, layers=2, heads=2, max_length=64)
-    model.save_pretrained(folder / "model")
-    words.tokenizer().save_pretrained(folder / "model")
+    letters = {letter: i for i, letter in enumerate(sorted(ByteLevel.alphabet()))}
+    end = "<|endoftext|>"  # end and pad are one, as in Qwen2.5's base models
+    tokenizer = Qwen2Tokenizer(
+        vocab={**letters, end: len(letters)}, merges=[], eos_token=end, pad_token=end, unk_token=end
+    )
+    shape = Qwen2Config(
+        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, intermediate_size=64, max_position_embeddings=512,
+        tie_word_embeddings=True, eos_token_id=len(letters), pad_token_id=len(letters),
+    )  # fmt: skip
+    torch.manual_seed(3)
+    Qwen2ForCausalLM(shape).save_pretrained(folder / "model")
+    tokenizer.save_pretrained(folder / "model")
     rows = []
     for pair in preference_pairs(60, seed=4):
         start = f"\n\nHuman: {pair.question.text}\n\nAssistant:"
@@ -35,7 +46,12 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     rows[7]["rejected"] = rows[7]["chosen"]
     data = folder / "train.jsonl"
     data.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
-    return {"model": str(folder / "model"), "data": str(data), "max_new_tokens": 32}
+    return {
+        "model": str(folder / "model"),
+        "data": str(data),
+        "max_prompt": 96,
+        "max_new_tokens": 32,
+    }
 
 
 def train() -> Any:
