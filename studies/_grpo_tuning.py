@@ -9,6 +9,7 @@ slip (a planted habit is none), and the accuracy after every tenth update, with 
 
 import itertools
 import json
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,12 +19,14 @@ from typing import Any
 
 import torch
 import typer
-from _grpo import VOCABULARY, parallel
 
 from nbkit.envs.arithmetic import solution
 from nbkit.generate import generate
 from nbkit.trainers.grpo import GRPOTrainer
 from nbkit.trainers.grpo_recipe import arithmetic_recipe, evaluate, verifier
+
+sys.path.insert(0, str(Path(__file__).parent))  # what the studies of chapter 23 share
+from _grpo import VOCABULARY, parallel
 
 SEEDS = (100, 101, 102, 103)
 STUDY = {"forget": 0.85, "second_look": 0.2, "skip": 0.05}

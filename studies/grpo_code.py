@@ -9,18 +9,21 @@ each; "accuracy" is the share that passes all tests. Settings were tried on seed
 
 import json
 import math
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
 import typer
-from _grpo import curve, interval
 
 from nbkit.authoring.study import compare_head, start_study
 from nbkit.envs.expressions import CodeRewards, draw_tasks
 from nbkit.rewards.pool import SandboxPool
 from nbkit.trainers.grpo_code import code_trainer, evaluate_code, taught_coder
+
+sys.path.insert(0, str(Path(__file__).parent))  # what the studies of chapter 23 share
+from _grpo import curve, interval
 
 SEEDS = (1, 2, 3)
 ARMS = ("binary", "graded")

@@ -19,12 +19,21 @@ Pass@k from 64 samples of each of 100 held-out sums, for every arm.
 
 import json
 import math
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import typer
+
+from nbkit.authoring.study import compare_head, start_study
+from nbkit.envs.arithmetic import corpus
+from nbkit.trainers.grpo_batch import PromptStream, sample_batch
+from nbkit.trainers.grpo_recipe import supervised_loss, teach, verifier
+from nbkit.trainers.grpo_rewards import RandomReward
+
+sys.path.insert(0, str(Path(__file__).parent))  # what the studies of chapter 23 share
 from _grpo import (
     SEEDS,
     VOCABULARY,
@@ -39,12 +48,6 @@ from _grpo import (
     settings,
     summary,
 )
-
-from nbkit.authoring.study import compare_head, start_study
-from nbkit.envs.arithmetic import corpus
-from nbkit.trainers.grpo_batch import PromptStream, sample_batch
-from nbkit.trainers.grpo_recipe import supervised_loss, teach, verifier
-from nbkit.trainers.grpo_rewards import RandomReward
 
 LEARNING_RATE = 7e-4
 BATCH = 32

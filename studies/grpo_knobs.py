@@ -14,17 +14,20 @@ same seeds. The arms:
 
 import json
 import math
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import typer
-from _grpo import Arm, Scale, head_of, protocol, recipe, run_arms, settings, summary
 
 from nbkit.authoring.study import compare_head, start_study
 from nbkit.trainers.grpo_rewards import NoisyVerifier, PartMarks, careless
 from nbkit.trainers.grpo_scoring import RewardFunction
+
+sys.path.insert(0, str(Path(__file__).parent))  # what the studies of chapter 23 share
+from _grpo import Arm, Scale, head_of, protocol, recipe, run_arms, settings, summary
 
 SEEDS = (1, 2, 3)
 KL = 0.1

@@ -13,14 +13,17 @@ move and the clips act. Judged on 500 held-out sums.
 
 import json
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
 import torch
 import typer
-from _grpo import SEEDS, Arm, head_of, protocol, run_arms, settings, summary
 
 from nbkit.authoring.study import compare_head, start_study
+
+sys.path.insert(0, str(Path(__file__).parent))  # what the studies of chapter 23 share
+from _grpo import SEEDS, Arm, head_of, protocol, run_arms, settings, summary
 
 NO_KL = {"kl_coefficient": 0.0}
 GROUPLESS = {"prompts": 256, "group_size": 1}

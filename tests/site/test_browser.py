@@ -212,7 +212,7 @@ def missing_pictures(page: sync_api.Page) -> list[str]:
 def formulas_without_size(page: sync_api.Page) -> list:
     """Formulas that show nothing or an error; their font must be there."""
     if page.locator(".katex").count():
-        assert page.evaluate("document.fonts.check('16px KaTeX_Main')")
+        assert page.evaluate("document.fonts.load('16px KaTeX_Main').then((faces) => faces.length)")
     assert page.locator(".katex-error").count() == 0
     return page.evaluate(
         """() => [...document.querySelectorAll('main .katex-html')].map((formula) => {

@@ -149,14 +149,22 @@ FAULTS = (
         _Step(swapped=True),
         "chosen and rejected are exchanged: the policy learns the opposite, at a perfect accuracy",
     ),
-    Mutant("beta not used", _Step(beta_used=False), "`beta` has no effect on the rewards"),
+    Mutant(
+        "beta not used",
+        _Step(beta_used=False),
+        "`beta` has no effect on the rewards: they are beta times the log-ratios",
+    ),
     Mutant(
         "mean over the tokens",
         _Step(level="mean"),
         "an answer's score is the mean over its tokens; the log-probability of an answer is the "
         "sum",
     ),
-    Mutant("sum over the pairs", _Step(reduce="sum"), "the loss is the sum; take the mean"),
+    Mutant(
+        "sum over the pairs",
+        _Step(reduce="sum"),
+        "the loss is the sum over the pairs; take the mean, so that the step does not grow with the batch",
+    ),
     Mutant(
         "padding on the left",
         _Step(padding="left"),
