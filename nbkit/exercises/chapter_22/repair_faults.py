@@ -163,7 +163,7 @@ FAULTS = (
     Mutant(
         "sum over the pairs",
         _Step(reduce="sum"),
-        "the loss is the sum over the pairs; take the mean, so that the step does not grow with the batch",
+        "the loss is the sum over the pairs: take the mean, or the step grows with the batch",
     ),
     Mutant(
         "padding on the left",
