@@ -28,66 +28,11 @@ sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
 
 import generate_parts as parts  # noqa: E402
 import torch  # noqa: E402
+from qwen_shapes import QWEN  # noqa: E402
 
 from nbkit import provenance  # noqa: E402
 from nbkit.generate import EngineOptions  # noqa: E402
 
-QWEN = {
-    "0.5B": {
-        "hidden_size": 896,
-        "num_hidden_layers": 24,
-        "num_attention_heads": 14,
-        "num_key_value_heads": 2,
-        "intermediate_size": 4864,
-        "vocab_size": 151_936,
-        "tie_word_embeddings": True,
-    },
-    "1.5B": {
-        "hidden_size": 1536,
-        "num_hidden_layers": 28,
-        "num_attention_heads": 12,
-        "num_key_value_heads": 2,
-        "intermediate_size": 8960,
-        "vocab_size": 151_936,
-        "tie_word_embeddings": True,
-    },
-    "7B": {
-        "hidden_size": 3584,
-        "num_hidden_layers": 28,
-        "num_attention_heads": 28,
-        "num_key_value_heads": 4,
-        "intermediate_size": 18_944,
-        "vocab_size": 152_064,
-        "tie_word_embeddings": False,
-    },
-    "tiny": {
-        "hidden_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "intermediate_size": 192,
-        "vocab_size": 128,
-        "tie_word_embeddings": True,
-    },
-    "small": {
-        "hidden_size": 256,
-        "num_hidden_layers": 6,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "intermediate_size": 704,
-        "vocab_size": 4096,
-        "tie_word_embeddings": True,
-    },
-    "medium": {
-        "hidden_size": 640,
-        "num_hidden_layers": 8,
-        "num_attention_heads": 10,
-        "num_key_value_heads": 2,
-        "intermediate_size": 2560,
-        "vocab_size": 16_384,
-        "tie_word_embeddings": True,
-    },
-}
 PROMPT, NEW = 128, 256
 STEP_AIMS = {"0.5B": 4.0, "1.5B": 3.0, "7B": 1.5}  # times the floor, at batch 64
 SPEED_AIM = 30.0  # times transformers.generate, batch 64, 0.5B

@@ -28,6 +28,7 @@ sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
 
 import torch  # noqa: E402
 from grpo_peer import Watch, tokenizer_of, train_with_trl  # noqa: E402
+from qwen_shapes import QWEN  # noqa: E402
 
 from nbkit import provenance  # noqa: E402
 from nbkit.envs.arithmetic import PIECE, ArithmeticVocabulary, Sum  # noqa: E402
@@ -40,15 +41,9 @@ from nbkit.trainers.grpo_variants import variant  # noqa: E402
 SEEDS = (1, 2, 3)
 UPDATES, PROMPTS, GROUP = 30, 16, 8
 LEARNING_RATE = 1e-3
-QWEN = {
-    "hidden_size": 896,
-    "num_hidden_layers": 24,
-    "num_attention_heads": 14,
-    "num_key_value_heads": 2,
-    "intermediate_size": 4864,
-    "vocab_size": 151_936,
+HALF_BILLION = {
+    **QWEN["0.5B"],
     "max_position_embeddings": 4096,
-    "tie_word_embeddings": True,
     "bos_token_id": 1,
     "eos_token_id": 1,
     "pad_token_id": 0,
@@ -289,7 +284,7 @@ def samples_per_second(run: dict[str, Any]) -> float | None:
 
 def speed(data: dict[str, Any], save: Any, device: str, small: bool) -> None:
     """Probes, then the timed runs; `data` is filled and saved as they come."""
-    sizes = dict(QWEN)
+    sizes = dict(HALF_BILLION)
     new, prompt, steps = NEW, PROMPT, STEPS
     if small:
         sizes |= {"hidden_size": 56, "num_hidden_layers": 2, "intermediate_size": 96}

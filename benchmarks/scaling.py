@@ -37,7 +37,7 @@ class Setting:
 
     Attributes:
         name: unique; "shape backend gpus: factors".
-        shape: a key of ``scaling_worker.QWEN``.
+        shape: a key of ``qwen_shapes.QWEN``.
         backend: the one word.
         gpus: number of ranks.
         rows_per_gpu: sequences of a step on one GPU.

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from qwen_shapes import QWEN
 from torch import Tensor
 
 from nbkit.parallel import ParallelConfig, connect, join
@@ -15,35 +16,6 @@ from nbkit.parallel.scoring import attach_scoring
 from nbkit.trainers.grpo_update import grpo_loss
 from nbkit.trainers.grpo_variants import variant
 
-QWEN = {
-    "1.5B": {
-        "hidden_size": 1536,
-        "num_hidden_layers": 28,
-        "num_attention_heads": 12,
-        "num_key_value_heads": 2,
-        "intermediate_size": 8960,
-        "vocab_size": 151_936,
-        "tie_word_embeddings": True,
-    },
-    "7B": {
-        "hidden_size": 3584,
-        "num_hidden_layers": 28,
-        "num_attention_heads": 28,
-        "num_key_value_heads": 4,
-        "intermediate_size": 18_944,
-        "vocab_size": 152_064,
-        "tie_word_embeddings": False,
-    },
-    "tiny": {
-        "hidden_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "intermediate_size": 192,
-        "vocab_size": 128,
-        "tie_word_embeddings": True,
-    },
-}
 LOSS = variant("grpo", kl_coefficient=0.0, aggregation="token-mean")
 
 

@@ -1,0 +1,58 @@
+"""Sizes of Qwen2 models, real ones and small ones for tests: arguments of ``Qwen2Config``."""
+
+QWEN = {
+    "0.5B": {
+        "hidden_size": 896,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 14,
+        "num_key_value_heads": 2,
+        "intermediate_size": 4864,
+        "vocab_size": 151_936,
+        "tie_word_embeddings": True,
+    },
+    "1.5B": {
+        "hidden_size": 1536,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 12,
+        "num_key_value_heads": 2,
+        "intermediate_size": 8960,
+        "vocab_size": 151_936,
+        "tie_word_embeddings": True,
+    },
+    "7B": {
+        "hidden_size": 3584,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 28,
+        "num_key_value_heads": 4,
+        "intermediate_size": 18_944,
+        "vocab_size": 152_064,
+        "tie_word_embeddings": False,
+    },
+    "tiny": {
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "intermediate_size": 192,
+        "vocab_size": 128,
+        "tie_word_embeddings": True,
+    },
+    "small": {
+        "hidden_size": 256,
+        "num_hidden_layers": 6,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "intermediate_size": 704,
+        "vocab_size": 4096,
+        "tie_word_embeddings": True,
+    },
+    "medium": {
+        "hidden_size": 640,
+        "num_hidden_layers": 8,
+        "num_attention_heads": 10,
+        "num_key_value_heads": 2,
+        "intermediate_size": 2560,
+        "vocab_size": 16_384,
+        "tie_word_embeddings": True,
+    },
+}
