@@ -6,6 +6,7 @@ problems. A run ends when it has sampled ``BUDGET`` tokens, those of discarded g
 """
 
 import itertools
+import json
 import math
 import multiprocessing
 import os
@@ -227,6 +228,18 @@ def run_arm(
     )
 
 
+def _kept(task: Callable[[], tuple[str, int, Run]], path: Path) -> tuple[str, int, Run]:
+    """What the task returned when it was first done; a run that has ended is never lost."""
+    if path.exists():
+        name, seed, run = json.loads(path.read_text())
+        return name, seed, run
+    done = task()
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(done))
+    new.replace(path)
+    return done
+
+
 def _in_time(task: Callable[[], Any], end: float) -> Any:
     """Do the task, or nothing if it is too late; the clock is the same in every process."""
     return task() if time.monotonic() < end else None
@@ -268,10 +281,12 @@ def run_arms(
     methods: Mapping[str, Method] | None = None,
     pass_at_k_of: Sequence[str] = (),
     minutes: float = math.inf,
+    keep: Path | None = None,
 ) -> tuple[dict[str, list[Run]], dict[str, list[Run]]]:
     """Teach every base that is needed, then run every arm with every seed, seed by seed.
 
-    No run begins after `minutes`. The seeds that then lack an arm are left out whole.
+    No run begins after `minutes`. The seeds that then lack an arm are left out whole. With `keep`
+    each run leaves its result in that folder, and one that is there is not done again.
 
     Returns:
         runs of each base, and runs of each arm, both in the order of the seeds.
@@ -281,13 +296,22 @@ def run_arms(
     end = time.monotonic() + 60 * minutes
     wanted = sorted({arm.base for arm in arms.values()})
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        folder = keep or Path(name)
+        folder.mkdir(parents=True, exist_ok=True)
         pairs = list(itertools.product(wanted, seeds))
-        taught = parallel([partial(teach_base, b, s, folder, scale) for b, s in pairs], jobs)
+        lessons = [
+            partial(_kept, partial(teach_base, b, s, folder, scale), folder / f"base {b} {s}.json")
+            for b, s in pairs
+        ]
+        taught = parallel(lessons, jobs)
         tasks = [
             partial(
-                run_arm, title, arm, seed, folder, scale, device,
-                method=methods[arm.method], with_pass_at_k=title in pass_at_k_of,
+                _kept,
+                partial(
+                    run_arm, title, arm, seed, folder, scale, device,
+                    method=methods[arm.method], with_pass_at_k=title in pass_at_k_of,
+                ),
+                folder / f"run {title} {seed}.json",
             )
             for seed, (title, arm) in itertools.product(seeds, arms.items())
         ]  # fmt: skip

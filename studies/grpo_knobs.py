@@ -103,6 +103,7 @@ def main(
     device: str = "cpu",
     jobs: int = 1,
     minutes: float = math.inf,
+    keep: Path | None = None,
 ) -> None:
     """Run the study and write its stamped result, or repeat its head with ``--check``.
 
@@ -112,6 +113,7 @@ def main(
         device: of the training runs.
         jobs: runs at a time, each in a process of its own.
         minutes: no run begins later; seeds that then lack an arm are left out.
+        keep: a folder for the result of each run; what is there is not run again.
 
     """
     torch.set_num_threads(1)
@@ -119,7 +121,7 @@ def main(
         compare_head(json.loads(out.read_text())["head"], head(), tol=1.0)
         return
     study = start_study(out, seeds=SEEDS, config=protocol(ARMS))
-    bases, runs = run_arms(ARMS, seeds=SEEDS, jobs=jobs, device=device, minutes=minutes)
+    bases, runs = run_arms(ARMS, seeds=SEEDS, jobs=jobs, device=device, minutes=minutes, keep=keep)
     against = {name: "early" if name.startswith("early") else "base" for name in ARMS}
     result: dict[str, Any] = {"bases": bases, "summary": summary(runs, against), "arms": runs}
     study.finish({**result, "head": head()})
