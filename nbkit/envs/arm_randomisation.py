@@ -1,0 +1,89 @@
+"""Domain randomisation (Tobin et al., 2017; Peng et al., 2018): a new arm for each episode.
+
+A policy that was trained on one simulator knows its every number. Trained on a range of them it
+must cope with what it cannot see, and reality is then perhaps one more draw.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from nbkit.envs.arm_model import Physics
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Uniform ranges, both ends included. The defaults change nothing.
+
+    Attributes:
+        mass, friction, damping, light: factors, see ``Physics``.
+        joint_friction_nm: dry friction of the hinges, Nm.
+        latency_steps: whole control steps.
+        camera_m: the camera's largest shift along each axis, either way, m.
+
+    """
+
+    mass: Range = (1.0, 1.0)
+    friction: Range = (1.0, 1.0)
+    damping: Range = (1.0, 1.0)
+    joint_friction_nm: Range = (0.0, 0.0)
+    latency_steps: tuple[int, int] = (0, 0)
+    light: Range = (1.0, 1.0)
+    camera_m: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("mass", "friction", "damping", "joint_friction_nm", "latency_steps", "light"):
+            low, high = getattr(self, name)
+            if not 0 <= low <= high:
+                raise ValueError(f"{name}: a range needs 0 <= low <= high; got ({low}, {high})")
+        if self.camera_m < 0:
+            raise ValueError(f"camera_m must be at least 0; got {self.camera_m}")
+
+    def draw(self, rng: np.random.Generator) -> Physics:
+        """Draw one arm."""
+        shift = rng.uniform(-1.0, 1.0, 3) * self.camera_m
+        return Physics(
+            mass=float(rng.uniform(*self.mass)),
+            friction=float(rng.uniform(*self.friction)),
+            damping=float(rng.uniform(*self.damping)),
+            joint_friction_nm=float(rng.uniform(*self.joint_friction_nm)),
+            latency_steps=int(rng.integers(self.latency_steps[0], self.latency_steps[1] + 1)),
+            light=float(rng.uniform(*self.light)),
+            camera_m=(float(shift[0]), float(shift[1]), float(shift[2])),
+        )
+
+
+class RandomisePhysics(gym.Wrapper[Any, Any, Any, Any]):
+    """Draw new physical parameters at each reset of an arm.
+
+    Args:
+        env: ``ReachEnv`` or ``PushEnv``, wrapped or not.
+        ranges: what is drawn from.
+
+    Errors:
+        TypeError: an environment that is no arm.
+
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], ranges: Ranges) -> None:
+        super().__init__(env)
+        if not hasattr(env.unwrapped, "set_physics"):
+            raise TypeError(f"{env.unwrapped} has no set_physics: randomisation is for the arms")
+        self.ranges = ranges
+        self._rng = np.random.default_rng()
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Draw, then begin an episode; ``info["physics"]`` says what was drawn."""
+        if seed is not None:
+            self._rng = np.random.default_rng([seed, 1])  # apart from the environment's own draws
+        physics = self.ranges.draw(self._rng)
+        arm: Any = self.unwrapped
+        arm.set_physics(physics)
+        observation, info = self.env.reset(seed=seed, options=options)
+        return observation, {**info, "physics": physics}

@@ -1,0 +1,158 @@
+"""Pictures without a display: a back-end that works is found, and used for many arms at once.
+
+MuJoCo draws with OpenGL, which wants a window. Without one there are two ways: EGL, which asks the
+graphics driver for a surface off screen, and OSMesa, which computes the pixels on the processor.
+"""
+
+import importlib
+import os
+import subprocess
+import sys
+import weakref
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from nbkit._inputs import check_choice
+
+Image = NDArray[np.uint8]
+BACKENDS = ("egl", "osmesa")
+
+
+class NoRenderer(RuntimeError):  # noqa: N818 - a state of the machine
+    """No way to draw was found on this machine; the message says what to install."""
+
+
+def backend_works(name: str) -> bool:
+    """Try, in a process of its own, whether a back-end opens; a broken driver may kill it."""
+    code = f"import mujoco.{name} as b; c = b.GLContext(8, 8); c.make_current(); c.free()"
+    environment = {key: value for key, value in os.environ.items() if key != "PYOPENGL_PLATFORM"}
+    environment["MUJOCO_GL"] = name
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False)
+    return done.returncode == 0
+
+
+@cache
+def choose_backend() -> str:
+    """Return "egl" or "osmesa": what ``MUJOCO_GL`` names, else the first that opens here.
+
+    The choice is written to ``MUJOCO_GL``, so that processes started later need not look again.
+
+    Errors:
+        NoRenderer: neither opens, or ``MUJOCO_GL`` names something else.
+
+    """
+    named = os.environ.get("MUJOCO_GL", "").lower()
+    if named:
+        if named not in BACKENDS:
+            raise NoRenderer(
+                f"MUJOCO_GL is {named!r}, which needs a display: set it to egl or osmesa, or "
+                "unset it"
+            )
+        return named
+    for name in BACKENDS:
+        if backend_works(name):
+            os.environ["MUJOCO_GL"] = name
+            return name
+    raise NoRenderer(
+        "neither EGL nor OSMesa opens here: install one of them, on Debian or Ubuntu with "
+        "'apt-get install libegl1 libgl1-mesa-dri' (EGL; a GPU's own driver brings it too) or "
+        "'apt-get install libosmesa6' (OSMesa)"
+    )
+
+
+def _context(width: int, height: int) -> Any:
+    name = choose_backend()
+    try:
+        return importlib.import_module(f"mujoco.{name}").GLContext(width, height)
+    except (ImportError, AttributeError, RuntimeError) as error:
+        raise NoRenderer(
+            f"MUJOCO_GL is {name!r}, but it does not open here ({error}): unset MUJOCO_GL to let "
+            "a back-end that works be found"
+        ) from error
+
+
+class SceneRenderer:
+    """Draws scenes of one model, or of variants that differ in numbers only.
+
+    Several arms are drawn side by side into one buffer, which is read back once: on a GPU reading
+    is what costs.
+
+    Args:
+        model: a ``mujoco.MjModel``.
+        height, width: of one picture, in pixels.
+        tiles: pictures that one reading holds.
+
+    Errors:
+        NoRenderer: see ``choose_backend``.
+
+    """
+
+    def __init__(self, model: Any, height: int, width: int, *, tiles: int = 1) -> None:
+        self.height, self.width, self.tiles = height, width, tiles
+        self.columns = int(np.ceil(np.sqrt(tiles)))
+        self.rows = -(-tiles // self.columns)
+        model.vis.global_.offwidth = max(self.columns * width, 64)
+        model.vis.global_.offheight = max(self.rows * height, 64)
+        model.vis.quality.offsamples = 0
+        self._gl = _context(self.columns * width, self.rows * height)
+        self._gl.make_current()
+        self._scene = mujoco.MjvScene(model, maxgeom=64)
+        self._scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = 0
+        self._scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
+        self._scene.flags[mujoco.mjtRndFlag.mjRND_SKYBOX] = 0
+        self._buffers = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50)
+        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._buffers)
+        self._option, self._perturb = mujoco.MjvOption(), mujoco.MjvPerturb()
+        self._camera = mujoco.MjvCamera()
+        self._camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
+        shape = (self.rows * height, self.columns * width, 3)
+        self._pixels = np.zeros(shape, dtype=np.uint8)
+        # Also at exit: a context that outlives its driver's module complains.
+        self._finalizer = weakref.finalize(self, _free, self._gl, self._buffers)
+
+    def render(self, model: Any, data: Any, camera: str) -> Image:
+        """Return one picture (H, W, 3)."""
+        return self.render_many([model], [data], camera)[0]
+
+    def render_many(self, models: Sequence[Any], datas: Sequence[Any], camera: str) -> Image:
+        """Return pictures (N, H, W, 3) of N arms; N is at most ``tiles``.
+
+        Errors:
+            ValueError: more arms than tiles.
+
+        """
+        check_choice("camera", camera, ("side", "overhead"))
+        if len(datas) > self.tiles:
+            raise ValueError(f"{len(datas)} arms, but the renderer was made for {self.tiles}")
+        self._gl.make_current()
+        self._camera.fixedcamid = ("overhead", "side").index(camera)
+        category = mujoco.mjtCatBit.mjCAT_ALL
+        for i, (model, data) in enumerate(zip(models, datas, strict=True)):
+            row, column = divmod(i, self.columns)
+            place = mujoco.MjrRect(column * self.width, row * self.height, self.width, self.height)
+            mujoco.mjv_updateScene(
+                model, data, self._option, self._perturb, self._camera, category, self._scene
+            )
+            mujoco.mjr_render(place, self._scene, self._buffers)
+        whole = mujoco.MjrRect(0, 0, self.columns * self.width, self.rows * self.height)
+        mujoco.mjr_readPixels(self._pixels, None, whole, self._buffers)
+        tiles = self._pixels.reshape(self.rows, self.height, self.columns, self.width, 3)
+        # OpenGL's first row is the lowest one.
+        pictures = tiles.transpose(0, 2, 1, 3, 4)[:, :, ::-1]
+        return pictures.reshape(-1, self.height, self.width, 3)[: len(datas)].copy()
+
+    def close(self) -> None:
+        """Free the context."""
+        self._finalizer()
+
+
+def _free(gl: Any, buffers: Any) -> None:
+    gl.make_current()
+    buffers.free()
+    gl.free()

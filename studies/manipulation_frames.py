@@ -1,0 +1,132 @@
+"""Frames a second of the arm seen through a camera: back-ends, processes, pictures a reading.
+
+Protocol: 16 arms a process, random actions, frames of 64 x 64. Each arrangement warms up for 5 steps
+and is then timed for ``--seconds``. Physics alone is timed beside it. "tiles" draws the arms of a
+process one reading each against all in one.
+"""
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import typer
+
+from nbkit.authoring.study import compare_head, start_study
+from nbkit.envs.pixels import ArmCamera
+from nbkit.envs.reach import VectorReach
+from nbkit.envs.rendering import BACKENDS, SceneRenderer, backend_works, choose_backend
+from nbkit.envs.workers import PixelWorkers
+
+SIZE, ARMS = 64, 16
+SEEDS = (41,)
+
+
+def timed(step: Any, seconds: float) -> float:
+    """Calls a second."""
+    for _ in range(5):
+        step()
+    start, calls = time.perf_counter(), 0
+    while time.perf_counter() - start < seconds:
+        step()
+        calls += 1
+    return calls / (time.perf_counter() - start)
+
+
+def physics_rate(seconds: float) -> float:
+    """Steps a second without drawing, one process."""
+    env = VectorReach(ARMS)
+    env.reset(seed=SEEDS[0])
+    rng = np.random.default_rng(SEEDS[0])
+    return ARMS * timed(lambda: env.step(rng.uniform(-1, 1, (ARMS, 2))), seconds)
+
+
+def drawing_rates(seconds: float) -> dict[str, float]:
+    """Frames a second of drawing alone: one picture a reading, and all in one."""
+    env = VectorReach(ARMS)
+    env.reset(seed=SEEDS[0])
+    single = SceneRenderer(env.core.models[0], SIZE, SIZE)
+    model, datas = env.core.models[0], env.core.datas
+
+    def one_by_one() -> None:
+        for data in datas:
+            single.render(model, data, "overhead")
+
+    one = ARMS * timed(one_by_one, seconds)
+    single.close()
+    camera = ArmCamera(env, SIZE)
+    together = ARMS * timed(camera.frames, seconds)
+    camera.close()
+    return {"one by one": one, "together": together}
+
+
+def worker_rate(processes: int, seconds: float) -> float:
+    """Steps with frames a second of all processes together."""
+    workers = PixelWorkers(processes, ARMS, size=SIZE)
+    workers.reset(SEEDS[0])
+    generator = torch.Generator().manual_seed(SEEDS[0])
+    n = workers.num_envs
+    rate = n * timed(lambda: workers.step(torch.rand(n, 2, generator=generator) * 2 - 1), seconds)
+    workers.close()
+    return rate
+
+
+def renderer_name() -> str:
+    """What OpenGL calls the device that draws."""
+    env = VectorReach(1)
+    env.reset(seed=0)
+    camera = ArmCamera(env, SIZE)
+    camera.frames()
+    from OpenGL import GL  # only after the back-end was chosen: the import fixes the platform
+
+    name = GL.glGetString(GL.GL_RENDERER)
+    camera.close()
+    return name.decode() if name else "unknown"
+
+
+def head() -> list[float]:
+    """The first frames' mean brightness: the same wherever a scene is drawn rightly."""
+    env = VectorReach(4)
+    env.reset(seed=SEEDS[0])
+    camera = ArmCamera(env, SIZE)
+    means = camera.frames().mean(axis=(1, 2, 3)).tolist()
+    camera.close()
+    return [round(float(value), 2) for value in means]
+
+
+def main(
+    out: Path = Path("studies/results/manipulation_frames.json"),
+    check: bool = False,
+    processes: str = "1,2",
+    seconds: float = 4.0,
+) -> None:
+    """Measure on this machine; ``--processes 1,2,4,8,16`` sets the counts."""
+    torch.set_num_threads(1)
+    if check:
+        compare_head(json.loads(out.read_text())["head"], head(), tol=3.0)
+        return
+    works = {name: backend_works(name) for name in BACKENDS}
+    print("back-ends:", works, "; chosen:", choose_backend(), flush=True)
+    study = start_study(out, seeds=SEEDS, config={"size": SIZE, "arms": ARMS, "seconds": seconds})
+    result: dict[str, Any] = {
+        "backends": works,
+        "backend": choose_backend(),
+        "renderer": renderer_name(),
+        "cores": os.cpu_count(),
+        "physics_steps_per_s": physics_rate(seconds),
+        "drawing_frames_per_s": drawing_rates(seconds),
+        "workers": [],
+    }
+    print(result, flush=True)
+    for count in [int(part) for part in processes.split(",")]:
+        rate = worker_rate(count, seconds)
+        result["workers"].append({"processes": count, "frames_per_s": rate})
+        print(f"{count} processes: {rate:.0f} frames a second", flush=True)
+    study.finish({**result, "head": head()})
+
+
+if __name__ == "__main__":
+    typer.run(main)
