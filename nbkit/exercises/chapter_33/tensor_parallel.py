@@ -218,8 +218,16 @@ TENSOR_PARALLEL = Exercise(
             _mean,
             "the parts are averaged: each is a part of a sum, so they are added up",
         ),
-        Mutant("no bias in the middle", _no_up_bias, "the bias of `up` is left out"),
-        Mutant("no bias at the end", _no_down_bias, "the bias of `down` is left out"),
+        Mutant(
+            "no bias in the middle",
+            _no_up_bias,
+            "the bias of `up` is left out: it belongs to the middle, before tanh",
+        ),
+        Mutant(
+            "no bias at the end",
+            _no_down_bias,
+            "the bias of `down` is left out: it is added once, after the sum over the ranks",
+        ),
         Mutant(
             "dealt like cards",
             _dealt,
