@@ -1,8 +1,8 @@
 """Frames a second of the arm seen through a camera: back-ends, processes, pictures a reading.
 
-Protocol: 16 arms a process, random actions, frames of 64 x 64. Each arrangement warms up for 5 steps
-and is then timed for ``--seconds``. Physics alone is timed beside it. "tiles" draws the arms of a
-process one reading each against all in one.
+Protocol: 16 arms a process, random actions, frames of 64 x 64. Each arrangement warms up for 5
+steps and is then timed for ``--seconds``. Physics alone is timed beside it, and drawing with one
+reading a picture against one reading for all.
 """
 
 import json

@@ -4,6 +4,7 @@ MuJoCo draws with OpenGL, which wants a window. Without one there are two ways: 
 graphics driver for a surface off screen, and OSMesa, which computes the pixels on the processor.
 """
 
+import atexit
 import importlib
 import os
 import subprocess
@@ -113,8 +114,10 @@ class SceneRenderer:
         self._camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
         shape = (self.rows * height, self.columns * width, 3)
         self._pixels = np.zeros(shape, dtype=np.uint8)
-        # Also at exit: a context that outlives its driver's module complains.
         self._finalizer = weakref.finalize(self, _free, self._gl, self._buffers)
+        self._finalizer.atexit = False
+        _OPEN.add(self)
+        _close_at_exit()
 
     def render(self, model: Any, data: Any, camera: str) -> Image:
         """Return one picture (H, W, 3)."""
@@ -150,6 +153,15 @@ class SceneRenderer:
     def close(self) -> None:
         """Free the context."""
         self._finalizer()
+
+
+_OPEN: "weakref.WeakSet[SceneRenderer]" = weakref.WeakSet()
+
+
+@cache
+def _close_at_exit() -> None:
+    """Close what is open before MuJoCo, which registered earlier, ends the connection to EGL."""
+    atexit.register(lambda: [renderer.close() for renderer in list(_OPEN)])
 
 
 def _free(gl: Any, buffers: Any) -> None:
