@@ -173,3 +173,41 @@ class PixelWorkers:
         self._views.clear()
         self._memory.close()
         self._memory.unlink()
+
+
+class LocalArms:
+    """The same as ``PixelWorkers`` in this process: for tests, and for machines of one core.
+
+    Args:
+        arms: N.
+        size: H and W of a frame.
+        make: ``VectorReach`` or ``VectorPush``.
+        **settings: of ``make``.
+
+    """
+
+    def __init__(
+        self, arms: int, *, size: int = 64, make: MakeArms = VectorReach, **settings: Any
+    ) -> None:
+        self.env = make(arms, **settings)
+        self.num_envs = arms
+        self.camera = ArmCamera(self.env, size)
+
+    def reset(self, seed: int) -> Tensor:
+        """Begin new episodes everywhere; return frames (N, 3, H, W) uint8."""
+        self.env.reset(seed=seed)
+        return torch.from_numpy(self.camera.frames())
+
+    def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Act everywhere; see ``PixelWorkers.step``."""
+        _, rewards, terminated, truncated, _ = self.env.step(actions.numpy())
+        return (
+            torch.from_numpy(self.camera.frames()),
+            torch.from_numpy(np.asarray(rewards, dtype=np.float32)),
+            torch.from_numpy(terminated),
+            torch.from_numpy(truncated),
+        )
+
+    def close(self) -> None:
+        """Free the renderer."""
+        self.camera.close()
