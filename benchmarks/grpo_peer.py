@@ -30,7 +30,7 @@ class Watch(TrainerCallback):
     """Times each step, and names the parameters whose gradient is not finite.
 
     Attributes:
-        seconds: of each step, sampling included.
+        seconds: of each step, sampling included; of the processor where there is no GPU.
         sick: names of such parameters at the first step that has any.
 
     """
@@ -59,7 +59,8 @@ class Watch(TrainerCallback):
     def _now() -> float:
         if torch.cuda.is_available():
             torch.cuda.synchronize()
-        return time.perf_counter()
+            return time.perf_counter()
+        return time.process_time()  # a shared processor: the time of this process alone
 
 
 def train_with_trl(
