@@ -4,10 +4,11 @@
     python benchmarks/grpo.py --device cuda --out benchmarks/results/grpo_h100.json     # ~8 min
 
 On a processor both learn sums of two numbers from the same taught model, turn by turn, three seeds:
-both curves, both speeds in seconds of the processor. On a GPU a randomly initialised Qwen2 of half a billion parameters samples
-64 completions of 256 tokens a step and learns from them; steps 3 to 8 are timed. There TRL is first
-asked for one short step in several set-ups, from its defaults on, and each says whether its
-gradient is finite and, if not, of which parameters. TRL is timed in the first that is healthy.
+both curves, both speeds in seconds of the processor. On a GPU a randomly initialised Qwen2 of half
+a billion parameters samples 64 completions of 256 tokens a step and learns from them; steps 3 to 8
+are timed. There TRL is first asked for one short step in several set-ups, from its defaults on, and
+each says whether its gradient is finite and, if not, of which parameters. TRL is timed in the first
+that is healthy.
 
 The file is written after every part: `stamp`, `learning` or `probes`, `trl`, `nbkit`, `speedup`.
 """
