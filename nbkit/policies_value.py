@@ -59,8 +59,7 @@ class ScalarModel(nn.Module):
             position_ids=position_ids(attention),
             use_cache=False,
         ).last_hidden_state
-        numbers: Tensor = self.head(hidden.to(self.head.weight.dtype))[..., 0]
-        return numbers
+        return _apply(self.head, hidden)
 
     def scores(self, ids: Tensor, attention: Tensor) -> Tensor:
         """The number at the last real token of each row, (B,), found by position."""
@@ -125,7 +124,14 @@ class SharedActorCritic(nn.Module):
             use_cache=False,
         ).last_hidden_state[:, -keep:]
         logits = self.model.get_output_embeddings()(hidden)
-        return logits, self.head(hidden.to(self.head.weight.dtype))[..., 0]
+        return logits, _apply(self.head, hidden)
+
+
+def _apply(head: nn.Linear, hidden: Tensor) -> Tensor:
+    """One number a position in the precision of the head, under autocast too."""
+    with torch.autocast(hidden.device.type, enabled=False):
+        numbers: Tensor = head(hidden.to(head.weight.dtype))[..., 0]
+    return numbers
 
 
 def _scalar_head(body: Any, kind: str, seed: int) -> nn.Linear:

@@ -58,6 +58,20 @@ def test_saved_and_read_again(tmp_path):
         ScalarModel.from_pretrained(tmp_path / "lm")
 
 
+def test_scores_are_float32_under_autocast():
+    net = scalar(3)
+    ids = torch.randint(2, 30, (4, 7), generator=torch.Generator().manual_seed(0))
+    attention = torch.ones_like(ids)
+    kept = []
+    net.body.register_forward_hook(lambda _m, _i, out: kept.append(out.last_hidden_state))
+    with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
+        got = net(ids, attention)
+    hidden = kept[0].float()
+    expected = hidden @ net.head.weight[0] + net.head.bias  # no rounding after the body
+    assert got.dtype == torch.float32
+    torch.testing.assert_close(got, expected.detach(), atol=1e-6, rtol=1e-6)
+
+
 def test_the_shared_trunk_gives_the_logits_of_the_model():
     base = model()
     shared = SharedActorCritic(base, head="random")
