@@ -1,7 +1,7 @@
 """Stage 1: learn to answer from demonstrations, by maximum likelihood of the answers alone."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,6 +134,7 @@ def train(
     pad_id: int,
     generator: torch.Generator,
     progress: bool = True,
+    parallel: Any = None,
 ) -> list[Metrics]:
     """Train ``model`` in place; return the metrics of each step.
 
@@ -142,41 +143,88 @@ def train(
         examples: to learn from.
         config: settings.
         pad_id: of the padding.
-        generator: of the order of the examples, on the CPU.
+        generator: of the order of the examples, on the CPU; the same on every rank.
         progress: show a text progress bar.
+        parallel: a ``nbkit.parallel.Parallel``, not prepared yet: spreads the model over the ranks,
+            each of which takes its rows of every batch.
 
     Returns:
         "step", "loss" (nats a token), "gradient_norm" (before clipping), "learning_rate".
 
     Raises:
         RuntimeError: a gradient that is not finite; no step is taken on it.
+        ValueError: fewer examples a step than ranks.
 
     """
-    device = next(model.parameters()).device
-    optimiser = adamw([{"params": list(model.parameters())}], config.learning_rate,
-                      weight_decay=config.weight_decay)  # fmt: skip
+
+    def make(parameters: Iterable[nn.Parameter]) -> torch.optim.AdamW:
+        groups = [{"params": list(parameters)}]
+        return adamw(groups, config.learning_rate, weight_decay=config.weight_decay)
+
+    mine = slice(None)
+    if parallel is None:
+        device = next(model.parameters()).device
+        optimiser: Any = make(model.parameters())
+    else:
+        rank, size, device = parallel.world.rank, parallel.world.size, parallel.world.device
+        if config.batch_size < size:
+            raise ValueError(
+                f"batch_size is {config.batch_size}, but there are {size} ranks, and each needs an "
+                "example"
+            )
+        mine = slice(rank, None, size)
+        parallel.prepare(model, make)
+        model, optimiser = parallel.model, parallel.optimiser
     order = endless(len(examples), generator)
     history: list[Metrics] = []
     for step in tqdm(range(config.steps), desc="SFT", disable=not progress, mininterval=5):
         rate = schedule(step, config.steps, config.learning_rate, config.warmup)
         optimiser.param_groups[0]["lr"] = rate
-        chosen = [examples[next(order)] for _ in range(config.batch_size)]
+        chosen = [examples[next(order)] for _ in range(config.batch_size)][mine]
         batches = [
             sft_batch([chosen[i] for i in part], pad_id, device, mask_prompt=config.mask_prompt)
             for part in parts_of(chosen, config.micro_tokens)
         ]
         total = sum(int(counted.sum()) for _, _, counted in batches)
-        optimiser.zero_grad()
-        loss = 0.0
-        for batch in batches:
-            part_loss = sft_loss(model, *batch, total_tokens=total)
-            part_loss.backward()
-            loss += part_loss.item()
-        norm = clipped_step(optimiser, config.max_grad_norm)
+        if parallel is None:
+            loss, norm = _step(model, batches, total, optimiser, config.max_grad_norm)
+        else:
+            loss, norm = _parallel_step(parallel, batches, total, config.max_grad_norm)
         history.append(
             {"step": step + 1.0, "loss": loss, "gradient_norm": norm, "learning_rate": rate}
         )
     return history
+
+
+Batch = tuple[Tensor, Tensor, Tensor]
+
+
+def _step(
+    model: Any, batches: Sequence[Batch], total: int, optimiser: Any, max_grad_norm: float
+) -> tuple[float, float]:
+    """One step on one device: the loss of the batch, and the gradient's norm."""
+    optimiser.zero_grad()
+    loss = 0.0
+    for batch in batches:
+        part_loss = sft_loss(model, *batch, total_tokens=total)
+        part_loss.backward()
+        loss += part_loss.item()
+    return loss, clipped_step(optimiser, max_grad_norm)
+
+
+def _parallel_step(
+    parallel: Any, batches: Sequence[Batch], own: int, max_grad_norm: float
+) -> tuple[float, float]:
+    """The same step over ranks: each divides its sum by the tokens of all."""
+    (total,) = parallel.total(own)
+    loss = 0.0
+    for batch in parallel.parts(batches):
+        part_loss = sft_loss(parallel.model, *(batch or batches[0]), total_tokens=total)
+        if batch is None:  # other ranks have one more: a pass that adds nothing
+            part_loss = 0.0 * part_loss
+        parallel.backward(part_loss)
+        loss += part_loss.item()
+    return parallel.total(loss)[0], parallel.step(max_grad_norm)
 
 
 @torch.no_grad()
