@@ -19,6 +19,15 @@ QWEN = {
         "vocab_size": 151_936,
         "tie_word_embeddings": True,
     },
+    "3B": {
+        "hidden_size": 2048,
+        "num_hidden_layers": 36,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 2,
+        "intermediate_size": 11_008,
+        "vocab_size": 151_936,
+        "tie_word_embeddings": True,
+    },
     "7B": {
         "hidden_size": 3584,
         "num_hidden_layers": 28,

@@ -1,14 +1,20 @@
 """One configuration on one rank: build, warm up, time, profile. Plain data out."""
 
 import gc
+import json
+import os
 import statistics
+import threading
 import time
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import torch
 from qwen_shapes import QWEN
+from scaling_kernels import profiled
 from torch import Tensor
+from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from nbkit.parallel import ParallelConfig, connect, join
 from nbkit.parallel.flops import flops_per_token, matrix_weights, peak_flops
@@ -17,38 +23,92 @@ from nbkit.trainers.grpo_update import grpo_loss
 from nbkit.trainers.grpo_variants import variant
 
 LOSS = variant("grpo", kl_coefficient=0.0, aggregation="token-mean")
+LATE = 124  # exit code of a process that ran over its limit
 
 
-def measure(setting: dict[str, Any]) -> dict[str, Any]:
-    """Run one configuration; every rank returns the same figures.
+def measure_when_told(setting: dict[str, Any], gate: str) -> dict[str, Any] | None:
+    """Wait until the gate names this configuration's GPUs, then run it within its limit.
 
     Args:
-        setting: see ``scaling.Setting``.
+        setting: see ``scaling_plans.Setting``.
+        gate: a file that will hold {"gpus", "limit_s"}, or {"cancel"}.
 
     """
-    device = setting["device"]
-    if device == "cpu":
+    if setting["backend"].startswith("zero"):
+        from nbkit.parallel.deepspeed_setup import ready
+
+        ready(setting["device"])
+    while not Path(gate).exists():
+        time.sleep(0.02)
+    told = json.loads(Path(gate).read_text())
+    if told.get("cancel"):
+        return None
+    watch = threading.Timer(told["limit_s"], os._exit, (LATE,))
+    watch.daemon = True
+    watch.start()
+    if setting["device"] == "cuda":
+        os.environ["LOCAL_RANK"] = str(told["gpus"][int(os.environ["RANK"])])
+        wait_for_memory(int(os.environ["LOCAL_RANK"]))
+    else:
         torch.set_num_threads(1)
     began = time.perf_counter()
-    world = join(device, timeout_s=setting["limit_s"])
-    joined = time.perf_counter()
-    parallel = connect(
-        ParallelConfig(
-            backend=setting["backend"],
-            precision=setting["precision"],
-            checkpointing=setting["checkpointing"],
-            compile=setting["compile"],
-            reshard_after_forward=not setting["keep_weights"],
-            bucket_mb=setting["bucket_mb"],
-        ),
-        world,
-    )
-    model, shape = build(setting, world.device)
-    parallel.prepare(model, lambda p: torch.optim.AdamW(p, lr=1e-6, weight_decay=0.0, fused=True))
-    del model
-    gc.collect()
-    if device == "cuda":
-        torch.cuda.empty_cache()
+    world = join(setting["device"], timeout_s=told["limit_s"])
+    joined = time.perf_counter() - began
+    with attention_kernels(setting):
+        result = work_of(setting["kind"])(setting, world)
+    result.setdefault("setup_seconds", {})["join"] = joined
+    return {
+        **result,
+        "world_size": world.size,
+        "device_name": device_name(world.device),
+        "torch": torch.__version__,
+    }
+
+
+def work_of(kind: str) -> Any:
+    """The function of a kind of work."""
+    if kind == "step":
+        from scaling_step import measure_step
+
+        return measure_step
+    if kind == "ceiling":
+        from scaling_kernels import measure_ceiling
+
+        return measure_ceiling
+    if kind == "torchtitan":
+        from scaling_peer import measure_peer
+
+        return measure_peer
+    return measure
+
+
+def wait_for_memory(gpu: int, patience_s: float = 20.0) -> None:
+    """Until the memory of processes that have ended is free again, or patience is at its end."""
+    end = time.monotonic() + patience_s
+    while time.monotonic() < end:
+        free, total = torch.cuda.mem_get_info(gpu)
+        if free > 0.97 * total:
+            return
+        time.sleep(0.2)
+
+
+def attention_kernels(setting: dict[str, Any]) -> AbstractContextManager[Any]:
+    """cuDNN's attention where it can, flash where it cannot; otherwise torch's own choice."""
+    if setting["attention"] != "cudnn" or setting["device"] != "cuda":
+        return nullcontext()
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    order = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
+    found: AbstractContextManager[Any] = sdpa_kernel(order, set_priority=True)
+    return found
+
+
+def measure(setting: dict[str, Any], world: Any) -> dict[str, Any]:
+    """Policy updates; every rank returns the same figures."""
+    device = setting["device"]
+    began = time.perf_counter()
+    parallel = connected(setting, world)
+    shape = prepare(parallel, setting, world.device)
     prepared = time.perf_counter()
     rows = make_rows(setting, shape, world)
     clock = Clock(world.device)
@@ -60,29 +120,69 @@ def measure(setting: dict[str, Any]) -> dict[str, Any]:
     for _ in range(setting["steps"]):
         taken = take_step(parallel, rows, setting, clock)
         steps.append({**taken, "seconds": parallel.largest(taken["seconds"])})
-    memory = memory_gib(parallel, device)
-    traffic = profiled(parallel, rows, setting, clock) if setting["profile"] else {}
+    memory = memory_gib(parallel.largest, device)
+    traffic: dict[str, Any] = {}
+    if setting["profile"]:
+        parallel.barrier()
+        traffic = profiled(lambda: take_step(parallel, rows, setting, clock)["seconds"], device)
     return {
         **figures(setting, shape, world.size, steps),
         **memory,
         **traffic,
         "steps": steps,
         "warmup_seconds": warm,
-        "setup_seconds": {
-            "join": joined - began,
-            "prepare": prepared - joined,
-            "warm up": warmed - prepared,
-        },
-        "world_size": world.size,
-        "device_name": device_name(world.device),
-        "torch": torch.__version__,
+        "setup_seconds": {"prepare": prepared - began, "warm up": warmed - prepared},
     }
+
+
+def connected(setting: dict[str, Any], world: Any) -> Any:
+    """The back-end of a setting."""
+    low = setting["low_sums"] and setting["precision"] == "bfloat16"
+    if setting["backend"].startswith("zero") and low:
+        sum_in_bfloat16()
+    if setting["backend"].endswith("offload") and setting["device"] == "cuda":
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // world.size))
+    return connect(
+        ParallelConfig(
+            backend=setting["backend"],
+            precision=setting["precision"],
+            checkpointing=setting["checkpointing"],
+            compile=setting["compile"],
+            reshard_after_forward=not setting["keep_weights"],
+            bucket_mb=setting["bucket_mb"],
+        ),
+        world,
+    )
+
+
+def sum_in_bfloat16() -> None:
+    """Leave DeepSpeed's own choice of where gradients add up, which our back-end overrides."""
+    from nbkit.parallel import zero
+
+    ours = zero.deepspeed_config
+
+    def theirs(config: ParallelConfig) -> dict[str, Any]:
+        settings = ours(config)
+        settings["data_types"] = {"grad_accum_dtype": "bf16"}
+        settings["communication_data_type"] = "bf16"
+        return settings
+
+    zero.deepspeed_config = theirs  # type: ignore[assignment]
+
+
+def prepare(parallel: Any, setting: dict[str, Any], device: torch.device) -> Any:
+    """Build the model and hand it to the back-end; return its configuration."""
+    model, shape = build(setting, device)
+    parallel.prepare(model, lambda p: torch.optim.AdamW(p, lr=1e-6, weight_decay=0.0, fused=True))
+    del model
+    gc.collect()
+    if setting["device"] == "cuda":
+        torch.cuda.empty_cache()
+    return shape
 
 
 def build(setting: dict[str, Any], device: torch.device) -> tuple[Any, Any]:
     """A randomly initialised Qwen2 on the device, the same on every rank, and its configuration."""
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-
     shape = Qwen2Config(**QWEN[setting["shape"]], max_position_embeddings=4096, use_cache=False)
     torch.manual_seed(0)
     # DeepSpeed keeps bfloat16 weights beside float32 ones of its own; the others hold float32.
@@ -95,7 +195,7 @@ def build(setting: dict[str, Any], device: torch.device) -> tuple[Any, Any]:
     finally:
         torch.set_default_dtype(before)
     model.train()
-    return attach_scoring(model), shape
+    return attach_scoring(model, compiled=setting["compiled_loss"]), shape
 
 
 def make_rows(setting: dict[str, Any], shape: Any, world: Any) -> list[dict[str, Tensor]]:
@@ -178,56 +278,14 @@ def figures(setting: dict[str, Any], shape: Any, size: int, steps: list[Any]) ->
     }
 
 
-def memory_gib(parallel: Any, device: str) -> dict[str, float]:
+def memory_gib(largest: Any, device: str) -> dict[str, float]:
     """The largest of any rank: held by tensors, and taken from the device."""
     if device != "cuda":
         return {}
     return {
-        "peak_allocated_gib": parallel.largest(torch.cuda.max_memory_allocated()) / 2**30,
-        "peak_reserved_gib": parallel.largest(torch.cuda.max_memory_reserved()) / 2**30,
+        "peak_allocated_gib": largest(torch.cuda.max_memory_allocated()) / 2**30,
+        "peak_reserved_gib": largest(torch.cuda.max_memory_reserved()) / 2**30,
     }
-
-
-def profiled(parallel: Any, rows: Any, setting: dict[str, Any], clock: "Clock") -> dict[str, Any]:
-    """One more step under the profiler: how long messages ran, and how long nothing else did."""
-    from torch.profiler import ProfilerActivity, profile
-
-    kinds = [ProfilerActivity.CPU]
-    if setting["device"] == "cuda":
-        kinds = [ProfilerActivity.CUDA]
-    parallel.barrier()
-    with profile(activities=kinds) as trace:
-        seconds = take_step(parallel, rows, setting, clock)["seconds"]
-    talk, work = [], []
-    for event in trace.events():
-        on_device = event.device_type == torch.autograd.DeviceType.CUDA
-        if setting["device"] == "cuda" and not on_device:
-            continue
-        span = (event.time_range.start / 1e6, event.time_range.end / 1e6)
-        name = event.name.lower()
-        if "nccl" in name or name.startswith("gloo:"):
-            talk.append(span)
-        elif on_device:
-            work.append(span)
-    busy = covered(talk)
-    return {
-        "communication": {
-            "profiled_seconds": seconds,
-            "seconds": busy,
-            "share": busy / seconds,
-            "exposed_seconds": covered([*talk, *work]) - covered(work),
-            "exposed_share": (covered([*talk, *work]) - covered(work)) / seconds,
-        }
-    }
-
-
-def covered(spans: list[tuple[float, float]]) -> float:
-    """Length of the union of intervals."""
-    length, end = 0.0, float("-inf")
-    for start, stop in sorted(spans):
-        length += max(0.0, stop - max(start, end))
-        end = max(end, stop)
-    return length
 
 
 def device_name(device: torch.device) -> str:

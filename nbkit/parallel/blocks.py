@@ -42,13 +42,11 @@ def prepare_blocks(model: nn.Module, config: ParallelConfig) -> None:
         return
     for block in blocks_of(model):
         forward = block.forward
-        # Selective checkpointing chooses among operations, so the compiler must see it; the plain
-        # kind stays outside and repeats the compiled block.
-        if config.compile and config.checkpointing != "selective":
-            forward = torch.compile(forward)
         if config.checkpointing != "none":
             forward = checkpointed(forward, config.checkpointing)
-        if config.compile and config.checkpointing == "selective":
+        # The compiler must see the checkpoint: it then chooses among single operations, and it
+        # leaves out of the repetition what no gradient needs, such as the last matrix product.
+        if config.compile:
             forward = torch.compile(forward)
         block.forward = forward
 
@@ -56,8 +54,8 @@ def prepare_blocks(model: nn.Module, config: ParallelConfig) -> None:
 def checkpointed(forward: Callable[..., Any], kind: str) -> Callable[..., Any]:
     """A forward pass that keeps little and computes the rest again in the backward pass."""
     options: dict[str, Any] = {"use_reentrant": False}
-    if kind == "selective":
-        options["context_fn"] = partial(create_selective_checkpoint_contexts, _keep_costly)
+    if kind in _KEPT:
+        options["context_fn"] = partial(create_selective_checkpoint_contexts, _KEPT[kind])
 
     def run(*args: Any, **kwargs: Any) -> Any:
         return checkpoint(forward, *args, **options, **kwargs)
@@ -70,6 +68,22 @@ def _keep_costly(context: Any, operation: Any, *args: Any, **kwargs: Any) -> Che
     return (
         CheckpointPolicy.MUST_SAVE if operation in _costly() else CheckpointPolicy.PREFER_RECOMPUTE
     )
+
+
+def _keep_wide(context: Any, operation: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
+    """Of those only attention and the matrix products that widen: a block's MLP, going up.
+
+    The narrow ones are repeated: as many operations a byte, but few of either.
+    """
+    if operation in _products():
+        weight = args[-1]  # (inputs, outputs)
+        kept = weight.shape[-1] > weight.shape[-2]
+        return CheckpointPolicy.MUST_SAVE if kept else CheckpointPolicy.PREFER_RECOMPUTE
+    return _keep_costly(context, operation, *args, **kwargs)
+
+
+def _products() -> tuple[Any, ...]:
+    return torch.ops.aten.mm.default, torch.ops.aten.addmm.default
 
 
 def _costly() -> set[Any]:
@@ -90,3 +104,4 @@ def _costly() -> set[Any]:
 
 
 _COSTLY: set[Any] = set()
+_KEPT = {"selective": _keep_costly, "wide": _keep_wide}

@@ -30,7 +30,7 @@ class ParallelConfig:
             and the sums of gradients over ranks are float32 in both.
         checkpointing: what a block keeps for its backward pass: "none" keeps every activation,
             "full" its input alone, "selective" also the results of its matrix products and of
-            attention.
+            attention, "wide" of the products only those that are wider than their input.
         compile: compile each block with ``torch.compile``.
         reshard_after_forward: FSDP2 frees a block's parameters after its forward pass and gathers
             them again for the backward pass. False keeps them: more memory, less traffic.
@@ -42,7 +42,7 @@ class ParallelConfig:
 
     backend: str = "single"
     precision: Literal["float32", "bfloat16"] = "float32"
-    checkpointing: Literal["none", "full", "selective"] = "none"
+    checkpointing: Literal["none", "full", "selective", "wide"] = "none"
     compile: bool = False
     reshard_after_forward: bool = True
     bucket_mb: int = 25
@@ -52,7 +52,7 @@ class ParallelConfig:
     def __post_init__(self) -> None:
         check_choice("backend", self.backend, tuple(BACKENDS))
         check_choice("precision", self.precision, ("float32", "bfloat16"))
-        check_choice("checkpointing", self.checkpointing, ("none", "full", "selective"))
+        check_choice("checkpointing", self.checkpointing, ("none", "full", "selective", "wide"))
         check_number("bucket_mb", self.bucket_mb, 1)
         if self.offload == "nvme" and self.nvme_path is None:
             raise ValueError("nvme_path is missing: backend 'zero3-nvme' needs a folder on a disk")

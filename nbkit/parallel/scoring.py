@@ -6,12 +6,12 @@ computes each chunk's logits anew (about 2 of every 100 operations of a 7B model
 into gradients at once.
 """
 
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
-
-from nbkit.logprobs import token_logprobs
 
 CHUNK = 2048  # rows of logits that exist at one time
 
@@ -21,39 +21,76 @@ class LinearLogprobs(torch.autograd.Function):
 
     @staticmethod
     def forward(  # noqa: D102 (autograd's own name)
-        context: Any, hidden: Tensor, weight: Tensor, tokens: Tensor, temperature: float
+        context: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        tokens: Tensor,
+        temperature: float,
+        compiled: bool,
     ) -> Tensor:
         rows, ids = hidden.flatten(0, 1), tokens.flatten()
         context.save_for_backward(rows, weight, ids)
         context.temperature, context.shape = temperature, hidden.shape
+        context.compiled = compiled
+        score = _made(chunk_logprobs, compiled)
         found = torch.empty(tokens.shape, dtype=_precise(weight), device=hidden.device)
-        for start in range(0, len(rows), CHUNK):
-            part = slice(start, start + CHUNK)
-            logp = token_logprobs(rows[part] @ weight.t(), ids[part], temperature=temperature)
-            found.view(-1)[part] = logp
+        for part in chunks(len(rows)):
+            found.view(-1)[part] = score(rows[part] @ weight.t(), ids[part], temperature)
         return found
 
     @staticmethod
     def backward(context: Any, *incoming: Tensor) -> tuple[Tensor | None, ...]:  # noqa: D102
         hidden, weight, tokens = context.saved_tensors
+        derive = _made(chunk_gradient, context.compiled)
         hidden_gradient = torch.empty_like(hidden)
         precise, coming = _precise(weight), incoming[0].flatten()
         weight_gradient = torch.zeros(weight.shape, dtype=precise, device=weight.device)
-        for start in range(0, hidden.shape[0], CHUNK):
-            rows = slice(start, start + CHUNK)
+        for rows in chunks(hidden.shape[0]):
             logits = hidden[rows] @ weight.t()
-            scale = (coming[rows] / context.temperature)[:, None].to(precise)
-            # d logp / d logits = (1[token] - p) / τ
-            gradient = (logits.to(precise) / context.temperature).softmax(-1).mul_(-scale)
-            gradient.scatter_add_(1, tokens[rows, None], scale)
-            gradient = gradient.to(hidden.dtype)
+            gradient = derive(logits, tokens[rows], coming[rows], context.temperature)
             torch.mm(gradient, weight, out=hidden_gradient[rows])
             weight_gradient += gradient.t() @ hidden[rows]
-        return hidden_gradient.view(context.shape), weight_gradient.to(weight.dtype), None, None
+        found = hidden_gradient.view(context.shape), weight_gradient.to(weight.dtype)
+        return *found, None, None, None
+
+
+def chunks(rows: int) -> Iterator[slice]:
+    """Parts of at most ``CHUNK`` rows, of one size but for the last: a compiler sees few shapes."""
+    number = max(1, -(-rows // CHUNK))
+    size = -(-rows // number)
+    for start in range(0, rows, size):
+        yield slice(start, start + size)
+
+
+def chunk_logprobs(logits: Tensor, tokens: Tensor, temperature: float) -> Tensor:
+    """Log-probabilities (R,) of tokens (R,) under logits (R, V), in float32.
+
+    Tokens are not looked at first, as ``nbkit.logprobs`` does: a GPU would be waited for.
+    """
+    scaled = logits.to(_precise(logits)) / temperature
+    return scaled.gather(-1, tokens[:, None])[:, 0] - scaled.logsumexp(-1)
+
+
+def chunk_gradient(logits: Tensor, tokens: Tensor, incoming: Tensor, temperature: float) -> Tensor:
+    """The gradient (R, V) in the logits: d logp / d logits = (1[token] - p) / τ."""
+    precise = _precise(logits)
+    scale = (incoming / temperature)[:, None].to(precise)
+    gradient = (logits.to(precise) / temperature).softmax(-1) * -scale
+    return gradient.scatter_add(1, tokens[:, None], scale).to(logits.dtype)
+
+
+@cache
+def _made(function: Callable[..., Tensor], compiled: bool) -> Callable[..., Tensor]:
+    return torch.compile(function, dynamic=False) if compiled else function
 
 
 def linear_logprobs(
-    hidden: Tensor, weight: Tensor, tokens: Tensor, *, temperature: float = 1.0
+    hidden: Tensor,
+    weight: Tensor,
+    tokens: Tensor,
+    *,
+    temperature: float = 1.0,
+    compiled: bool = False,
 ) -> Tensor:
     """Log-probability of each token under softmax(hidden Wᵀ / temperature).
 
@@ -62,6 +99,7 @@ def linear_logprobs(
         weight: (V, D) of the head.
         tokens: (B, T) ids.
         temperature: of the softmax.
+        compiled: fuse what happens between the matrix products, with ``torch.compile``.
 
     Returns:
         (B, T) float32 (float64 for float64), differentiable once in hidden and weight.
@@ -76,7 +114,9 @@ def linear_logprobs(
             f"{tuple(weight.shape)} and {tuple(tokens.shape)}"
         )
     # Under autocast the hidden states are bfloat16 and the weight is not; the casts have gradients.
-    logp: Tensor = LinearLogprobs.apply(hidden, weight.to(hidden.dtype), tokens, temperature)
+    logp: Tensor = LinearLogprobs.apply(
+        hidden, weight.to(hidden.dtype), tokens, temperature, compiled
+    )
     return logp
 
 
@@ -84,7 +124,7 @@ def _precise(weight: Tensor) -> torch.dtype:
     return torch.float64 if weight.dtype == torch.float64 else torch.float32
 
 
-def attach_scoring(model: Any) -> Any:
+def attach_scoring(model: Any, *, compiled: bool = False) -> Any:
     """Teach a causal language model of transformers a keyword: `model(..., score=ids)`.
 
     With it the forward pass returns the log-probabilities (B, T-1) of ids (B, T) from the second
@@ -93,6 +133,7 @@ def attach_scoring(model: Any) -> Any:
 
     Args:
         model: with a body ``model.model`` and a head ``model.lm_head`` without bias; changed.
+        compiled: see ``linear_logprobs``.
 
     Returns:
         the model.
@@ -106,8 +147,9 @@ def attach_scoring(model: Any) -> Any:
         if score is None:
             return plain(*args, **kw)
         hidden = model.model(*args, **kw).last_hidden_state
+        weight, tokens = model.lm_head.weight, score[:, 1:]
         return linear_logprobs(
-            hidden[:, :-1], model.lm_head.weight, score[:, 1:], temperature=temperature
+            hidden[:, :-1], weight, tokens, temperature=temperature, compiled=compiled
         )
 
     model.forward = forward

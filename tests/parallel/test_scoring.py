@@ -51,3 +51,26 @@ def test_operations_are_counted_from_the_modules():
     linear = sum(m.weight.numel() for m in net.modules() if isinstance(m, torch.nn.Linear))
     assert matrix_weights(net.config) == linear  # the head among them, the embedding not
     assert flops_per_token(net.config, 10) == 6 * linear + 6 * 3 * 32 * 10
+
+
+def test_chunks_are_of_one_size_and_cover_all_rows(monkeypatch):
+    monkeypatch.setattr(scoring, "CHUNK", 4)
+    for rows in (1, 4, 5, 8, 11):
+        parts = list(scoring.chunks(rows))
+        sizes = [min(part.stop, rows) - part.start for part in parts]
+        assert sum(sizes) == rows
+        assert max(sizes) <= 4
+        assert len(set(sizes[:-1])) <= 1
+
+
+@pytest.mark.slow
+def test_compiled_chunks_score_alike():
+    g = torch.Generator().manual_seed(0)
+    hidden = torch.randn(2, 5, 8, generator=g, requires_grad=True)
+    weight = torch.randn(12, 8, generator=g, requires_grad=True)
+    tokens = torch.randint(12, (2, 5), generator=g)
+    found = []
+    for compiled in (False, True):
+        logp = linear_logprobs(hidden, weight, tokens, temperature=0.7, compiled=compiled)
+        found.append((logp, *torch.autograd.grad((logp**2).sum(), (hidden, weight))))
+    torch.testing.assert_close(found[1], found[0])
