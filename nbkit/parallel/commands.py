@@ -42,7 +42,12 @@ def import_model(folder: Path, run: Path) -> None:
 def build_deepspeed(
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
-    """Compile DeepSpeed's helpers into the project's cache. A second call takes seconds."""
-    from nbkit.parallel.deepspeed_setup import CACHE, build
+    """Compile DeepSpeed's helpers into the project's cache. A second call takes seconds.
 
-    typer.echo(f"{', '.join(build(device))} in {CACHE}")
+    The helper for disks is among them where libaio is installed; it takes minutes.
+    """
+    from nbkit.parallel.deepspeed_setup import CACHE, build, nvme_ready
+
+    typer.echo(f"{', '.join(build(device, nvme=nvme_ready()))} in {CACHE}")
+    if not nvme_ready():
+        typer.echo("The helper for disks needs libaio-dev, so 'zero3-nvme' cannot be used here.")

@@ -31,7 +31,7 @@ class ParallelConfig:
         checkpointing: what a block keeps for its backward pass: "none" keeps every activation,
             "full" its input alone, "selective" also the results of its matrix products and of
             attention, "wide" of the products only those that are wider than their input.
-        compile: compile each block with ``torch.compile``.
+        compile: compile each block with ``torch.compile``; not under ZeRO 3.
         reshard_after_forward: FSDP2 frees a block's parameters after its forward pass and gathers
             them again for the backward pass. False keeps them: more memory, less traffic.
         bucket_mb: megabytes of gradients that are reduced in one message.
@@ -56,6 +56,11 @@ class ParallelConfig:
         check_number("bucket_mb", self.bucket_mb, 1)
         if self.offload == "nvme" and self.nvme_path is None:
             raise ValueError("nvme_path is missing: backend 'zero3-nvme' needs a folder on a disk")
+        if self.compile and self.family == "deepspeed" and self.stage == 3:
+            raise ValueError(
+                f"compile does not go with backend {self.backend!r}: ZeRO 3 gathers weights in "
+                "hooks on every module, which break a compiled block; choose 'fsdp2' or 'zero2'"
+            )
 
     @property
     def family(self) -> str:

@@ -14,7 +14,7 @@ from torch.distributed.tensor import DTensor, Shard
 
 from nbkit.parallel.base import MakeOptimiser, Parallel, State
 from nbkit.parallel.config import ParallelConfig
-from nbkit.parallel.deepspeed_setup import ready
+from nbkit.parallel.deepspeed_setup import need_nvme, ready
 
 
 def deepspeed_config(config: ParallelConfig) -> dict[str, Any]:
@@ -65,6 +65,8 @@ class Zero(Parallel):
     trains: ClassVar[str] = "by stage: state, gradients, weights sharded"
 
     def _wrap(self, model: nn.Module, make_optimiser: MakeOptimiser) -> None:
+        if self.config.offload == "nvme":
+            need_nvme()
         deepspeed = ready(self.world.device)
         if not dist.is_initialized():
             alone(self.world.device)

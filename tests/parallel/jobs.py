@@ -1,5 +1,7 @@
 """What runs inside the processes: a tiny model, rows of many lengths, and a training loop."""
 
+import hashlib
+import os
 import random
 from functools import cache
 from pathlib import Path
@@ -7,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from nbkit.data.encode import Example
 from nbkit.logprobs import next_token_logprobs
 from nbkit.parallel import ParallelConfig, connect, join
 from nbkit.parallel.launch import run_ranks
@@ -14,6 +17,8 @@ from nbkit.parallel.streams import GlobalBatches, mine
 from nbkit.policies_value import ScalarModel
 from nbkit.trainers.grpo import GRPOTrainer
 from nbkit.trainers.rlhf import RLHFConfig, RLHFTrainer
+from nbkit.trainers.sft import SFTConfig
+from nbkit.trainers.sft import train as train_sft
 from tests.rlvr.small import PROBLEMS, VOCABULARY, by_length, config, generator, model
 
 ROWS, STEPS = 8, 10
@@ -64,17 +69,42 @@ def prepared(word, weights=0, **settings):
     return parallel
 
 
-def sft(word, **settings):
+def sft(word, steps=STEPS, **settings):
     """Losses, norms and the weights at the end."""
     parallel = prepared(word, **settings)
-    seen = [sft_step(parallel, step) for step in range(STEPS)]
+    seen = [sft_step(parallel, step) for step in range(steps)]
     return seen, {k: v.numpy() for k, v in parallel.whole_state().items()}
+
+
+def sft_examples(count=24):
+    """Prompts and answers of many lengths."""
+    g = torch.Generator().manual_seed(8)
+
+    def ids(most):
+        length = int(torch.randint(1, most, (1,), generator=g))
+        return tuple(torch.randint(2, len(VOCABULARY), (length,), generator=g).tolist())
+
+    return [Example(ids(5), ids(12)) for _ in range(count)]
+
+
+def sft_trainer(word):
+    """Metrics of ten steps; an odd batch under a small budget, so ranks differ in their passes."""
+    one_thread()
+    settings = SFTConfig(steps=STEPS, batch_size=7, micro_tokens=24, warmup=2, learning_rate=1e-2)
+    parallel = None
+    if word != "alone":
+        parallel = connect(ParallelConfig(backend=word), join("cpu", timeout_s=60))
+    return train_sft(
+        model(layers=2), sft_examples(), settings,
+        pad_id=VOCABULARY.pad_id, generator=generator(7), progress=False, parallel=parallel,
+    )  # fmt: skip
 
 
 def all_three(word):
     """SFT, GRPO and PPO in one set of processes: "alone" has no back-end in the trainers."""
     return {
         "sft": sft("single" if word == "alone" else word),
+        "sft trainer": sft_trainer(word),
         "grpo": trained("grpo", word),
         "rlhf": trained("rlhf", word),
     }
@@ -140,6 +170,26 @@ def noisy_step(parallel, batches, controller):
     parallel.step(1.0)
     controller["coefficient"] *= 0.9
     return parallel.total(local)[0]
+
+
+def saves_for_ever(folder):
+    """Save step after step until somebody ends it; what each step must hold is noted before."""
+    parallel, folder = prepared("fsdp2"), Path(folder)
+    (folder / f"{parallel.world.rank}.pid").write_text(str(os.getpid()))
+    for number in range(1, 1000):
+        sft_step(parallel, number)
+        found = digest(everything(parallel))
+        if parallel.world.is_main:
+            (folder / f"{number}.digest").write_text(found)
+        parallel.barrier()
+        parallel.save(folder, number)
+
+
+def digest(arrays):
+    whole = hashlib.sha256()
+    for name in sorted(arrays):
+        whole.update(name.encode() + arrays[name].tobytes())
+    return whole.hexdigest()
 
 
 def everything(parallel):

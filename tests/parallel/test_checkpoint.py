@@ -11,8 +11,9 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
-from nbkit.parallel import ParallelConfig, connect
+from nbkit.parallel import ParallelConfig, connect, deepspeed_setup
 from nbkit.parallel.commands import app
+from nbkit.parallel.deepspeed_setup import drop_dead_locks
 from nbkit.parallel.export import export_run, import_model, newest, note_model
 from nbkit.parallel.manifest import ManifestError, read_manifest, write_manifest
 from nbkit.parallel.ports import candidate, ephemeral_range, free_port
@@ -201,6 +202,8 @@ def test_ports_do_not_clash():
         ({"precision": "fp8"}, "precision"),
         ({"backend": "zero3-nvme"}, "nvme_path"),
         ({"bucket_mb": 0}, "bucket_mb"),
+        ({"backend": "zero3", "compile": True}, "compile does not go with backend 'zero3'"),
+        ({"backend": "zero3-offload", "compile": True}, "choose 'fsdp2' or 'zero2'"),
     ],
 )
 def test_settings_that_do_not_fit(settings, words):
@@ -218,3 +221,21 @@ def test_single_among_several_and_gradients_that_are_not_finite():
     with pytest.raises(RuntimeError, match="no step was taken"):
         parallel.step()
     assert torch.equal(before, weights(parallel))
+
+
+def test_a_disk_without_its_library_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(deepspeed_setup, "nvme_ready", lambda: False)
+    parallel = connect(ParallelConfig(backend="zero3-nvme", nvme_path=str(tmp_path)), World())
+    with pytest.raises(RuntimeError, match="install libaio-dev"):
+        parallel.prepare(model(), adamw)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
+def test_locks_of_killed_compilations_are_dropped_and_held_ones_are_not(tmp_path):
+    for name in ("held", "dead"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "lock").touch()
+    with (tmp_path / "held" / "lock").open():
+        assert drop_dead_locks(tmp_path) == [tmp_path / "dead" / "lock"]
+        assert (tmp_path / "held" / "lock").exists()
+    assert not (tmp_path / "dead" / "lock").exists()

@@ -1,5 +1,7 @@
 """Ten steps on two ranks equal ten steps on one, on every back-end; and what a checkpoint holds."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -28,12 +30,32 @@ def test_ten_steps_on_two_ranks_equal_one_process(word, alone):
         seen, other = there["sft"]
         np.testing.assert_allclose(seen, losses, rtol=0, atol=1e-5)
         assert max(np.abs(weights[k] - other[k]).max() for k in weights) < 1e-4
-        for name in jobs.TRAINERS:
+        for name in ("sft trainer", *jobs.TRAINERS):
             for one, two in zip(alone[name], there[name], strict=True):
                 assert one == pytest.approx(two, abs=1e-5)
     assert losses[-1][0] < losses[0][0]
+    assert alone["sft trainer"][-1]["loss"] < alone["sft trainer"][0]["loss"]
     assert len({metrics["tokens"] for metrics in alone["grpo"]}) > 3
     assert len({metrics["kl_coefficient"] for metrics in alone["rlhf"]}) > 3
+
+
+@pytest.fixture(scope="module")
+def low():
+    return jobs.ranks(1, partial(jobs.sft, "single", steps=5, precision="bfloat16"))[0][0]
+
+
+@pytest.mark.parametrize("word", ("ddp", "fsdp2", "zero1", "zero3"))
+def test_in_bfloat16_they_agree_as_far_as_it_reaches(word, low, alone):
+    """A bfloat16 number has 8 bits, so that rounding moves a gradient by one or two per cent."""
+    exact = np.array(alone["sft"][0][:5])
+    job = partial(jobs.sft, word, steps=5, precision="bfloat16")
+    for seen, weights in jobs.ranks(2, job):
+        found = np.array(seen)
+        for right in (np.array(low), exact):
+            np.testing.assert_allclose(found[:, 0], right[:, 0], rtol=0, atol=0.02)
+            np.testing.assert_allclose(found[:, 1], right[:, 1], rtol=0.05)
+        assert np.abs(found - exact).max() > 1e-4  # it did run in bfloat16
+        assert all(x.dtype == np.float32 for x in weights.values())
 
 
 @pytest.mark.parametrize("word", ("single", "ddp", "fsdp2", "zero1", "zero3", "zero3-offload"))
