@@ -1,0 +1,130 @@
+"""The arm from joint states: learning on every seed, heads and normalisers, rewards, sim to real.
+
+Protocol, fixed before the run: the settings of ``nbkit.trainers.arm_settings``, found on seeds 100
+and above. Reach counts as learned at 95 % success on 500 targets that training never drew, with the
+most likely action. The arms of the study change one thing each. The four forms of the reward share
+one discount and one budget; all are judged by success. For sim to real the same agent is trained on
+the arm as written and on ``RANGES``, and both are judged on the arm as written and on ``REAL``: an
+arm whose parameters are fixed here and lie within the ranges, which no agent was tuned on.
+"""
+
+import json
+import math
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import typer
+
+from nbkit.authoring.study import compare_head, start_study
+from nbkit.envs.arm_model import Physics
+from nbkit.envs.arm_randomisation import Ranges
+from nbkit.trainers.arm_settings import PUSH, REACH, REACH_REWARDS, ArmTaskSettings, arm_success
+
+try:
+    from studies._jobs import run_all
+except ModuleNotFoundError:  # run as a script, with this folder on the path
+    from _jobs import run_all
+
+SEEDS = (11, 12, 13)
+EPISODES = 500
+REAL = Physics(mass=1.5, damping=2.0, joint_friction_nm=0.06, latency_steps=2)
+RANGES = Ranges(
+    mass=(0.6, 2.0), damping=(0.5, 3.0), joint_friction_nm=(0.0, 0.1), latency_steps=(0, 3)
+)
+_LONGER = replace(REACH, config=replace(REACH.config, total_steps=400_000))
+ARMS: dict[str, ArmTaskSettings] = {
+    "push": PUSH,
+    "reach, randomised": replace(_LONGER, env_settings={"randomisation": RANGES}),
+    "reach, as written": _LONGER,
+    "reach": REACH,
+    "reach, clipped head": replace(REACH, squash=False),
+    "reach, raw observations": replace(
+        REACH, config=replace(REACH.config, normalise_observations=False)
+    ),
+    "reach, raw rewards": replace(REACH, config=replace(REACH.config, normalise_rewards=False)),
+    **{f"reward: {form}": task for form, task in REACH_REWARDS.items()},
+}
+POINTS = 60
+
+
+def judged(task: ArmTaskSettings, trainer: Any, physics: Physics, seed: int) -> dict[str, float]:
+    """Success on fresh targets on one kind of arm."""
+    env = task.env(EPISODES, randomisation=None, physics=physics)
+    return arm_success(env, trainer.policy, trainer.normaliser, seed=50_000 + seed)
+
+
+def run_arm(arm: str, seed: int, steps: int | None = None) -> dict[str, Any]:
+    """Train one seed of one arm, note its curve, judge it."""
+    task = ARMS[arm]
+    trainer = task.trainer(seed, **({} if steps is None else {"total_steps": steps}))
+    ended: list[bool] = []
+    curve: list[tuple[int, float]] = []
+    plain_update = trainer._update_normalisers
+
+    def note(rollout: Any) -> None:
+        """Count successes where the trainer looks at its rollout anyway."""
+        ended.extend(rollout.terminated[rollout.done & rollout.valid].tolist())
+        plain_update(rollout)
+
+    trainer._update_normalisers = note  # type: ignore[method-assign]
+    while not trainer.finished:
+        metrics = trainer.step()
+        recent = ended[-300:]
+        success = sum(recent) / len(recent) if recent else math.nan
+        curve.append((int(metrics["steps"]), success))
+    every = max(1, len(curve) // POINTS)
+    kept = [point for point in curve[::every] + curve[-1:] if not math.isnan(point[1])]
+    result: dict[str, Any] = {
+        "steps": [point[0] for point in kept],
+        "success": [round(point[1], 4) for point in kept],
+        "return_last_100": trainer.episodes.mean_return(),
+    }
+    if steps is None:
+        result["held_out"] = judged(task, trainer, Physics(), seed)
+        if arm in ("reach, as written", "reach, randomised"):
+            result["real"] = judged(task, trainer, REAL, seed)
+            for name, physics in {
+                "mass": Physics(mass=REAL.mass),
+                "damping": Physics(damping=REAL.damping),
+                "joint friction": Physics(joint_friction_nm=REAL.joint_friction_nm),
+                "latency": Physics(latency_steps=REAL.latency_steps),
+            }.items():
+                result[f"real: {name} alone"] = judged(task, trainer, physics, seed)
+    return result
+
+
+def head() -> list[float]:
+    """Return the first figures of the study; CI repeats them."""
+    torch.set_num_threads(1)
+    return run_arm("reach", SEEDS[0], steps=8_000)["success"]
+
+
+def main(
+    out: Path = Path("studies/results/manipulation_states.json"),
+    check: bool = False,
+    jobs: int = 1,
+) -> None:
+    """Run the study and write its stamped result, or repeat its head with ``--check``."""
+    torch.set_num_threads(1)
+    if check:
+        compare_head(json.loads(out.read_text())["head"], head(), tol=0.05)
+        return
+    protocol = {
+        "configs": {name: asdict(task.config) for name, task in ARMS.items()},
+        "real": asdict(REAL),
+        "ranges": asdict(RANGES),
+        "episodes": EPISODES,
+    }
+    study = start_study(out, seeds=SEEDS, config=protocol)
+    keys = [(arm, seed) for arm in ARMS for seed in SEEDS]
+    arms = run_all(run_arm, keys, jobs, out.with_suffix(".partial.jsonl"))
+    for arm, runs in arms.items():
+        print(f"{arm}: {[round(run['held_out']['success'], 3) for run in runs]}")
+    study.finish({"threshold": 0.95, "arms": arms, "head": head()})
+    out.with_suffix(".partial.jsonl").unlink()
+
+
+if __name__ == "__main__":
+    typer.run(main)
