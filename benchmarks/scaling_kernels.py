@@ -47,7 +47,7 @@ def profiled(step: Callable[[], float], device: str) -> dict[str, Any]:
     found: list[tuple[str, float, float]] = []
     for event in trace.profiler.kineto_results.events():
         on_device = event.device_type() == torch.autograd.DeviceType.CUDA
-        if gpu and not on_device:
+        if gpu and (not on_device or event.is_user_annotation()):
             continue
         start = event.start_ns() / 1e9
         found.append((event.name(), start, start + event.duration_ns() / 1e9))
