@@ -3,9 +3,9 @@
 Protocol, fixed before the run: FetchReach-v4 (gymnasium-robotics, sparse reward, dictionary
 observations) with 100,000 steps and HalfCheetah-v5 with 300,000, three seeds. Stable-Baselines3
 uses for HalfCheetah the settings of rl-baselines3-zoo (hyperparams/ppo.yml, "HalfCheetah-v3"),
-which were tuned for a million steps; for FetchReach, which the zoo has no PPO settings for, its defaults
-with both normalisers. nbkit uses one set for both tasks, ``CONFIG``, found on seeds 100 and above.
-Compared: return and, in FetchReach, success of the episodes as they finish, and seconds.
+which were tuned for a million steps; for FetchReach, which the zoo has no PPO settings for, its
+defaults with both normalisers. nbkit uses one set for both tasks, ``CONFIG``, found on seeds 100
+and above. Compared: return and, in FetchReach, success of the episodes as they finish, and seconds.
 """
 
 import json
