@@ -19,49 +19,26 @@ second way to a higher reward.
 """
 
 import random
-import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nbkit._inputs import check_number
+from nbkit.envs.piece_vocabulary import PieceVocabulary, longest_first
 from nbkit.rewards.formats import TAGS, format_reward, thoughts_and_answer
 
 LOWEST, HIGHEST = 10, 99
 # A step "+4=" is one token: the digit is fetched in one place, the sum is made in the next.
 _STEPS = tuple(f"+{digit}=" for digit in range(10))
 _TOKENS = ("<pad>", "<eos>", *TAGS, *"0123456789", "+", "=", ";", *_STEPS)
-PIECE = re.compile("|".join(re.escape(t) for t in sorted(_TOKENS, key=len, reverse=True)))
+PIECE = longest_first(_TOKENS)
 
 
-class ArithmeticVocabulary:
+class ArithmeticVocabulary(PieceVocabulary):
     """29 tokens: PAD 0, EOS 1 (BOS too), the tags, ten digits, ``+ = ;``, ten steps ``+4=``."""
 
-    pad_id, eos_id, bos_id = 0, 1, 1
     tokens = _TOKENS
-
-    def __init__(self) -> None:
-        self._ids = {token: i for i, token in enumerate(self.tokens)}
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    def encode(self, text: str) -> list[int]:
-        """Return the ids of a text; ValueError where it holds anything else than the tokens."""
-        pieces = PIECE.findall(text)
-        if "".join(pieces) != text:
-            raise ValueError(f"text: {text!r} holds characters outside the vocabulary")
-        return [self._ids[piece] for piece in pieces]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """Return the text up to the first EOS, without PAD."""
-        text = []
-        for token in ids:
-            if token == self.eos_id:
-                break
-            if token != self.pad_id:
-                text.append(self.tokens[token])
-        return "".join(text)
+    pattern = PIECE
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ corpus well are nearly right, and the tests must say which.
 import ast
 import operator
 import random
-import re
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from functools import cached_property, partial
 from typing import Protocol
 
 from nbkit._inputs import check_choice, check_number
+from nbkit.envs.piece_vocabulary import PieceVocabulary, longest_first
 from nbkit.rewards.compose import Composed
 from nbkit.rewards.pool import SandboxPool
 
@@ -69,38 +69,15 @@ STEPS: dict[str, tuple[Callable[[int], int], str, str]] = {
 _CODE = ("z=", "x", "y", "z", "max(", "min(", "abs(", ",", ")", "+", "-", "*", "//", "/", "%")
 _CODE += ("return z", "\n", *"123456789", "10")
 _TOKENS = ("<pad>", "<eos>", *STARTS, *STEPS, ";", ":", *_CODE)
-_PIECE = re.compile("|".join(re.escape(t) for t in sorted(_TOKENS, key=len, reverse=True)))
+_PIECE = longest_first(_TOKENS)
 TESTS = 8
 
 
-class ExpressionVocabulary:
+class ExpressionVocabulary(PieceVocabulary):
     """Words of the instructions and pieces of Python; PAD 0, EOS 1 (BOS too)."""
 
-    pad_id, eos_id, bos_id = 0, 1, 1
     tokens = _TOKENS
-
-    def __init__(self) -> None:
-        self._ids = {token: i for i, token in enumerate(self.tokens)}
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    def encode(self, text: str) -> list[int]:
-        """Return the ids of a text; ValueError where it holds anything else than the tokens."""
-        pieces = _PIECE.findall(text)
-        if "".join(pieces) != text:
-            raise ValueError(f"text: {text!r} holds characters outside the vocabulary")
-        return [self._ids[piece] for piece in pieces]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """Return the text up to the first EOS, without PAD."""
-        text = []
-        for token in ids:
-            if token == self.eos_id:
-                break
-            if token != self.pad_id:
-                text.append(self.tokens[token])
-        return "".join(text)
+    pattern = _PIECE
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from nbkit._inputs import check_number
 from nbkit.data.gsm8k import WordProblem
+from nbkit.envs.piece_vocabulary import PieceVocabulary
 from nbkit.rewards.formats import TAGS
 
 NAMES = ("Ada", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gus", "Hana", "Ida", "Jon")
@@ -85,34 +86,11 @@ class Story:
         return f"<think>{';'.join(lines)}</think><answer>{lines[-1].split('=')[1]}</answer>"
 
 
-class StoryVocabulary:
+class StoryVocabulary(PieceVocabulary):
     """Tags, digits, signs and the words of the stories, each with and without a blank before it."""
 
-    pad_id, eos_id, bos_id = 0, 1, 1
     tokens = _TOKENS
-
-    def __init__(self) -> None:
-        self._ids = {token: i for i, token in enumerate(self.tokens)}
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    def encode(self, text: str) -> list[int]:
-        """Return the ids of a text; ValueError where it holds anything else than the tokens."""
-        pieces = _PIECE.findall(text)
-        if "".join(pieces) != text or any(piece not in self._ids for piece in pieces):
-            raise ValueError(f"text: {text[:60]!r} holds what is outside the vocabulary")
-        return [self._ids[piece] for piece in pieces]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """Return the text up to the first EOS, without PAD."""
-        text = []
-        for token in ids:
-            if token == self.eos_id:
-                break
-            if token != self.pad_id:
-                text.append(self.tokens[token])
-        return "".join(text)
+    pattern = _PIECE
 
 
 def draw_stories(

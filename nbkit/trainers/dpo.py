@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from nbkit.data.encode import EncodedPair
 from nbkit.generate.weights import unwrap
@@ -27,10 +26,13 @@ from nbkit.trainers.dpo_batch import (
 from nbkit.trainers.dpo_config import KINDS, DPOConfig
 from nbkit.trainers.dpo_loss import dpo_loss, pair_metrics
 from nbkit.trainers.grpo_batch import PromptStream
+from nbkit.trainers.model_checks import check_no_dropout, check_trainable
+from nbkit.trainers.run_loop import run_updates
 
 __all__ = ["KINDS", "DPOConfig", "DPOTrainer", "train"]
 
 Metrics = dict[str, float]
+_DIFFER_BY_NOISE = "so that policy and reference differ by noise before the first step"
 
 
 class DPOTrainer:
@@ -72,9 +74,10 @@ class DPOTrainer:
                 "reference: scored on the fly it must be a model of its own (a frozen copy), or "
                 "every log-ratio is 0 for ever; give one, or set precompute"
             )
-        _check_model("model", self.model)
-        if self.reference is not None:
-            _check_dropout("reference", self.reference)
+        check_trainable("model", self.model)
+        for name, one in (("model", self.model), ("reference", self.reference)):
+            if one is not None:
+                check_no_dropout(name, one, _DIFFER_BY_NOISE)
         check_pairs(pairs)
         self.pairs, self.config, self.pad_id = pairs, config, pad_id
         self.generator = generator
@@ -189,24 +192,12 @@ class DPOTrainer:
         """
         from nbkit.trainers.dpo_checkpoint import resume, save  # it needs this module
 
-        if checkpoint is not None and checkpoint.exists():
-            resume(checkpoint, self)
-        bar = tqdm(total=self.config.steps, desc=description, disable=not progress, mininterval=5)
-        bar.update(len(self.history))
-        while not self.finished:
-            metrics = self.step()
-            if hook is not None:
-                hook(self, metrics)
-            bar.set_postfix_str(
-                f"loss {metrics['loss']:.3f}, accuracy {metrics['accuracy']:.2f}", refresh=False
-            )
-            bar.update()
-            if checkpoint is not None and (
-                len(self.history) % checkpoint_every == 0 or self.finished
-            ):
-                save(checkpoint, self)
-        bar.close()
-        return self.history
+        return run_updates(
+            self, self.config.steps, progress=progress, description=description,
+            postfix=lambda step: f"loss {step['loss']:.3f}, accuracy {step['accuracy']:.2f}",
+            save=save, resume=resume, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
+            hook=hook,
+        )  # fmt: skip
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything but pairs and reference model, as tensors and plain data.
@@ -239,22 +230,6 @@ class DPOTrainer:
 
 def _joined(parts: list[PairScores]) -> PairScores:
     return PairScores(*(torch.cat(fields) for fields in zip(*parts, strict=True)))
-
-
-def _check_model(name: str, model: Any) -> None:
-    if not any(p.requires_grad for p in model.parameters()):
-        raise ValueError(f"{name}: all parameters are frozen; call requires_grad_(True) on it")
-    _check_dropout(name, model)
-
-
-def _check_dropout(name: str, model: Any) -> None:
-    chances = [m.p for m in model.modules() if isinstance(m, nn.Dropout)]
-    chances.append(getattr(model.config, "attention_dropout", 0.0))
-    if model.training and any(chances):
-        raise ValueError(
-            f"{name}: dropout is on, so that policy and reference differ by noise before the first "
-            "step; call eval() on it"
-        )
 
 
 def train(

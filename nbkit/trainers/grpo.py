@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from tqdm import tqdm
 
 from nbkit.generate.weights import unwrap
 from nbkit.trainers.grpo_batch import PromptStream, sample_batch
@@ -23,6 +22,8 @@ from nbkit.trainers.grpo_config import GRPOConfig
 from nbkit.trainers.grpo_scoring import Completion, RewardFunction
 from nbkit.trainers.grpo_update import grpo_loss, prepare, update
 from nbkit.trainers.grpo_variants import VARIANTS, variant
+from nbkit.trainers.model_checks import SAMPLES_OTHERWISE, check_no_dropout, check_trainable
+from nbkit.trainers.run_loop import run_updates
 
 __all__ = [
     "VARIANTS",
@@ -80,7 +81,8 @@ class GRPOTrainer:
             )
         self.model = unwrap(model)
         self.reference = None if reference is None else unwrap(reference)
-        _check_model(self.model)
+        check_trainable("model", self.model)
+        check_no_dropout("model", self.model, SAMPLES_OTHERWISE)
         self.vocabulary, self.problems, self.reward_fn = vocabulary, problems, reward_fn
         self.config, self.generator = config, generator
         self.stream = PromptStream(len(problems), generator)
@@ -181,24 +183,12 @@ class GRPOTrainer:
         """
         from nbkit.trainers.grpo_checkpoint import resume, save  # it needs this module
 
-        if checkpoint is not None and checkpoint.exists():
-            resume(checkpoint, self)
-        bar = tqdm(total=self.config.updates, desc=description, disable=not progress, mininterval=5)
-        bar.update(len(self.history))
-        while not self.finished:
-            metrics = self.step()
-            if hook is not None:
-                hook(self, metrics)
-            bar.set_postfix_str(f"accuracy {metrics['accuracy']:.2f}", refresh=False)
-            bar.update()
-            ended = stop is not None and stop(metrics)
-            due = len(self.history) % checkpoint_every == 0 or self.finished or ended
-            if checkpoint is not None and due:
-                save(checkpoint, self)
-            if ended:
-                break
-        bar.close()
-        return self.history
+        return run_updates(
+            self, self.config.updates, progress=progress, description=description,
+            postfix=lambda metrics: f"accuracy {metrics['accuracy']:.2f}",
+            save=save, resume=resume, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
+            stop=stop, hook=hook,
+        )  # fmt: skip
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything but problems, rewards and reference, as tensors and plain data.
@@ -225,18 +215,6 @@ class GRPOTrainer:
         self.generator.set_state(state["generator"])
         self.stream.load_state_dict(state["stream"])
         self.history = list(state["history"])
-
-
-def _check_model(model: Any) -> None:
-    if not any(p.requires_grad for p in model.parameters()):
-        raise ValueError("model: all parameters are frozen; call requires_grad_(True) on it")
-    chances = [m.p for m in model.modules() if isinstance(m, nn.Dropout)]
-    chances.append(getattr(model.config, "attention_dropout", 0.0))
-    if model.training and any(chances):
-        raise ValueError(
-            "model: dropout is on, so that its log-probabilities are not those it samples with; "
-            "call model.eval()"
-        )
 
 
 def train(

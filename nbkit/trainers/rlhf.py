@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
-from tqdm import tqdm
 
 from nbkit.policies_value import ScalarModel, SharedActorCritic
 from nbkit.trainers.grpo_batch import PromptStream
 from nbkit.trainers.grpo_scoring import Completion, RewardFunction
+from nbkit.trainers.model_checks import SAMPLES_OTHERWISE, check_no_dropout, check_trainable
 from nbkit.trainers.rlhf_batch import Metrics, RLHFBatch, sample_batch
 from nbkit.trainers.rlhf_config import RLHFConfig
 from nbkit.trainers.rlhf_models import causal
 from nbkit.trainers.rlhf_update import update
+from nbkit.trainers.run_loop import run_updates
 from nbkit.trainers.sft import adamw
 
 __all__ = ["Completion", "RLHFConfig", "RLHFTrainer", "train"]
@@ -96,8 +96,8 @@ class RLHFTrainer:
             raise ValueError(f"monitors: {taken} are names of the trainer's own metrics")
         for name, model in (("policy", policy), ("value", value)):
             if model is not None:
-                _check_trainable(name, model)
-        _check_dropout(causal(policy))
+                check_trainable(name, model)
+        check_no_dropout("policy", causal(policy), SAMPLES_OTHERWISE)
         self.config, self.generator = config, generator
         self.stream = PromptStream(len(problems), generator)
         self.controller = config.controller()
@@ -206,26 +206,12 @@ class RLHFTrainer:
         """
         from nbkit.trainers.rlhf_checkpoint import resume, save  # it needs this module
 
-        if checkpoint is not None and checkpoint.exists():
-            resume(checkpoint, self)
-        bar = tqdm(total=self.config.updates, desc=description, disable=not progress, mininterval=5)
-        bar.update(len(self.history))
-        while not self.finished:
-            metrics = self.step()
-            if hook is not None:
-                hook(self, metrics)
-            bar.set_postfix_str(
-                f"reward {metrics['reward']:+.2f}, KL {metrics['kl']:.1f}", refresh=False
-            )
-            bar.update()
-            ended = stop is not None and stop(metrics)
-            due = len(self.history) % checkpoint_every == 0 or self.finished or ended
-            if checkpoint is not None and due:
-                save(checkpoint, self)
-            if ended:
-                break
-        bar.close()
-        return self.history
+        return run_updates(
+            self, self.config.updates, progress=progress, description=description,
+            postfix=lambda metrics: f"reward {metrics['reward']:+.2f}, KL {metrics['kl']:.1f}",
+            save=save, resume=resume, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
+            stop=stop, hook=hook,
+        )  # fmt: skip
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything but problems, rewards and reference, as tensors and plain data.
@@ -260,21 +246,6 @@ class RLHFTrainer:
         self.stream.load_state_dict(state["stream"])
         self.controller.load_state_dict(state["controller"])
         self.history = list(state["history"])
-
-
-def _check_trainable(name: str, model: Any) -> None:
-    if not any(p.requires_grad for p in model.parameters()):
-        raise ValueError(f"{name}: all parameters are frozen; call requires_grad_(True) on it")
-
-
-def _check_dropout(model: Any) -> None:
-    chances = [m.p for m in model.modules() if isinstance(m, nn.Dropout)]
-    chances.append(getattr(model.config, "attention_dropout", 0.0))
-    if model.training and any(chances):
-        raise ValueError(
-            "policy: dropout is on, so that its log-probabilities are not those it samples with; "
-            "call policy.eval()"
-        )
 
 
 def train(
