@@ -16,11 +16,15 @@ from nbkit.cluster.run_folder import open_run
 
 from .conftest import JOB, REPOSITORY, render_job
 
-# The back-end that two processes use here, and the stages of the tiny size.
+# The back-end that the processes use here (two, unless it says otherwise), and the stages of the
+# tiny size.
 TINY: dict[str, dict[str, Any]] = {
     "dpo_7b": {"backend": "ddp"},
     "grpo_gsm8k": {"backend": "ddp", "stages": ["sft", "grpo"]},
+    "ppo_manipulation": {"backend": "single", "processes": 1},
     "rlhf_7b": {"backend": "fsdp2", "stages": ["sft", "reward", "ppo"]},
+    "scaling_study": {"backend": "ddp", "stages": ["grpo", "ppo"]},
+    "sft_7b": {"backend": "fsdp2"},
 }
 JOBS = job_folders(REPOSITORY)
 
@@ -41,10 +45,12 @@ def test_files_are_what_the_job_file_gives(folder):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", sorted(TINY))
-def test_it_runs_with_two_processes_and_reports(name, tmp_path):
+def test_it_runs_and_reports(name, tmp_path):
     """The committed train.py with the defaults of its Config, launched as the real job is."""
     stages = [{"name": stage} for stage in TINY[name].get("stages", [])]
+    processes = TINY[name].get("processes", 2)
     job = JOB | {"backend": TINY[name]["backend"], "stages": stages, "venv": ".venv"}
+    job["processes"] = processes
     folder = tmp_path / name
     launch = render_job(folder, job, script=REPOSITORY / "cluster_scripts" / name / "train.py")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("SLURM")}
@@ -60,7 +66,7 @@ def test_it_runs_with_two_processes_and_reports(name, tmp_path):
     assert run.state == "finished"
     for stage in run.stages:
         assert stage.rows, f"stage {stage.name} has logged nothing"
-        assert stage.events[0]["ranks"] == 2
+        assert stage.events[0]["ranks"] == processes
     written = report(run, tmp_path / "results")
     result = json.loads(written[0].read_text())
     assert result["device_name"] and result["stamp"]["commit"]
