@@ -62,10 +62,10 @@ def adamw(parameters):
     return torch.optim.AdamW(parameters, lr=1e-2, weight_decay=0.1, betas=(0.9, 0.95))
 
 
-def prepared(word, weights=0, **settings):
+def prepared(word, weights=0, width=16, **settings):
     one_thread()
     parallel = connect(ParallelConfig(backend=word, **settings), join("cpu", timeout_s=60))
-    parallel.prepare(model(seed=weights, layers=2).train(), adamw)
+    parallel.prepare(model(seed=weights, layers=2, width=width).train(), adamw)
     return parallel
 
 
@@ -74,6 +74,13 @@ def sft(word, steps=STEPS, **settings):
     parallel = prepared(word, **settings)
     seen = [sft_step(parallel, step) for step in range(steps)]
     return seen, {k: v.numpy() for k, v in parallel.whole_state().items()}
+
+
+def sft_on_disk(word, folder):
+    """Losses of a model that is large enough to be moved to a disk, and the bytes there."""
+    parallel = prepared(word, width=192, nvme_path=folder)
+    losses = [sft_step(parallel, step) for step in range(3)]
+    return losses, sum(p.stat().st_size for p in Path(folder).rglob("*") if p.is_file())
 
 
 def sft_examples(count=24):

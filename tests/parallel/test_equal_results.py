@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from nbkit.parallel.deepspeed_setup import CACHE, nvme_ready
 from tests.parallel import jobs
 
 pytestmark = [pytest.mark.slow, pytest.mark.chapter(32, 33, 34)]
@@ -56,6 +57,19 @@ def test_in_bfloat16_they_agree_as_far_as_it_reaches(word, low, alone):
             np.testing.assert_allclose(found[:, 1], right[:, 1], rtol=0.05)
         assert np.abs(found - exact).max() > 1e-4  # it did run in bfloat16
         assert all(x.dtype == np.float32 for x in weights.values())
+
+
+BUILT = (CACHE / "async_io" / "async_io.so").exists() and nvme_ready()
+
+
+@pytest.mark.skipif(not BUILT, reason="needs libaio-dev, then `nbkit build-deepspeed`")
+def test_the_optimiser_on_a_disk_equals_one_process(tmp_path):
+    """Tensors below a megabyte stay in memory, so this model is larger than the others."""
+    right, nothing = jobs.ranks(1, jobs.sft_on_disk, "single", str(tmp_path))[0]
+    assert nothing == 0
+    for seen, on_disk in jobs.ranks(2, jobs.sft_on_disk, "zero3-nvme", str(tmp_path)):
+        np.testing.assert_allclose(seen, right, rtol=1e-5)
+        assert on_disk > 8 * 400_000  # both moments of most weights
 
 
 @pytest.mark.parametrize("word", ("single", "ddp", "fsdp2", "zero1", "zero3", "zero3-offload"))
