@@ -113,9 +113,12 @@ def linear_logprobs(
             f"hidden (B,T,D), weight (V,D) and tokens (B,T) must fit; got {tuple(hidden.shape)}, "
             f"{tuple(weight.shape)} and {tuple(tokens.shape)}"
         )
-    # Under autocast the hidden states are bfloat16 and the weight is not; the casts have gradients.
+    # Autocast does not reach the backward pass of a function of one's own: without these casts
+    # its products would be float32 there, an order of magnitude slower. The casts have gradients.
+    kind = hidden.device.type
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
     logp: Tensor = LinearLogprobs.apply(
-        hidden, weight.to(hidden.dtype), tokens, temperature, compiled
+        hidden.to(dtype), weight.to(dtype), tokens, temperature, compiled
     )
     return logp
 

@@ -27,6 +27,23 @@ def test_chunks_equal_the_whole_in_value_and_gradient(monkeypatch, temperature):
     torch.testing.assert_close(got, want)
 
 
+def test_autocast_reaches_the_backward_pass():
+    g = torch.Generator().manual_seed(0)
+    hidden = torch.randn(2, 5, 16, generator=g, requires_grad=True)
+    weight = torch.randn(11, 16, generator=g, requires_grad=True)
+    tokens = torch.randint(11, (2, 5), generator=g)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        parts = linear_logprobs(hidden, weight, tokens)
+        whole = torch.nn.functional.linear(hidden, weight).float().log_softmax(-1)
+    kept = parts.grad_fn.saved_tensors
+    assert [kept[0].dtype, kept[1].dtype] == [torch.bfloat16] * 2  # what its products are made of
+    want = torch.autograd.grad(whole.gather(-1, tokens[..., None]).sum(), (hidden, weight))
+    got = torch.autograd.grad(parts.sum(), (hidden, weight))
+    for a, b in zip(got, want, strict=True):
+        assert a.dtype == torch.float32
+        torch.testing.assert_close(a, b, atol=0.03, rtol=0.03)
+
+
 def test_a_model_scores_as_its_logits_do():
     plain, taught = model(layers=2), attach_scoring(model(layers=2))
     ids = torch.randint(2, len(VOCABULARY), (3, 7), generator=torch.Generator().manual_seed(1))
