@@ -35,16 +35,16 @@ RANGES = Ranges(
 )
 _LONGER = replace(REACH, config=replace(REACH.config, total_steps=400_000))
 ARMS: dict[str, ArmTaskSettings] = {
-    "push": PUSH,
-    "reach, randomised": replace(_LONGER, env_settings={"randomisation": RANGES}),
-    "reach, as written": _LONGER,
     "reach": REACH,
+    "reach, as written": _LONGER,
+    "reach, randomised": replace(_LONGER, env_settings={"randomisation": RANGES}),
+    **{f"reward: {form}": task for form, task in REACH_REWARDS.items()},
     "reach, clipped head": replace(REACH, squash=False),
     "reach, raw observations": replace(
         REACH, config=replace(REACH.config, normalise_observations=False)
     ),
     "reach, raw rewards": replace(REACH, config=replace(REACH.config, normalise_rewards=False)),
-    **{f"reward: {form}": task for form, task in REACH_REWARDS.items()},
+    "push": PUSH,
 }
 POINTS = 60
 
