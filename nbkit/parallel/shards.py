@@ -34,7 +34,8 @@ def gather(shard: Tensor, shape: torch.Size) -> Tensor:
 def reduce_scatter(whole: Tensor, rank: int, size: int) -> Tensor:
     """This rank's part of the sum of `whole` over the ranks.
 
-    gloo has no such message for tensors that are cut, so each part goes to its owner by itself.
+    Each part goes to its owner by a message of its own, so that it can be seen;
+    ``dist.reduce_scatter_tensor`` does the same in one call.
     """
     flat = torch.nn.functional.pad(whole.flatten(), (0, -whole.numel() % size))
     parts = [part.contiguous().clone() for part in flat.chunk(size)]

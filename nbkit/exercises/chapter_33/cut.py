@@ -52,7 +52,6 @@ def edges() -> tuple[Case, ...]:
         case("it divides", 2, 3, 2),
         case("it divides, four ranks", 3, 3, 4),
         case("more ranks than numbers", 1, 1, 5),
-        case("five numbers on four ranks", 1, 4, 4),
         case("a rank has only padding", 1, 4, 4),
         case("weight and bias each divide", 2, 1, 2),
     )

@@ -123,6 +123,14 @@ def _local(rows: int, columns: int, ranks: int, dimension: int) -> list[Message]
     return _plan(rows, columns, ranks, dimension, local=True)
 
 
+def _past_the_end(rows: int, columns: int, ranks: int, dimension: int) -> list[Message]:
+    size = -(-rows // ranks)
+    return [
+        (s, t, a, (s + 1) * size if dimension == 1 else b, c, d)
+        for s, t, a, b, c, d in _plan(rows, columns, ranks, dimension)
+    ]
+
+
 def _through_rank_0(rows: int, columns: int, ranks: int, dimension: int) -> list[Message]:
     size = -(-rows // ranks)
     if dimension == 0:
@@ -194,6 +202,11 @@ HAND_OVER = Exercise(
             "rows counted in the shard",
             _local,
             "rows are counted from the top of the shard; here they are those of the whole weight",
+        ),
+        Mutant(
+            "past the end",
+            _past_the_end,
+            "the end row lies behind the weight: the last shard may be shorter than the others",
         ),
         Mutant(
             "through rank 0",

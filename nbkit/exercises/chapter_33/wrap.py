@@ -178,6 +178,11 @@ def _in_all(modules: Modules, sizes: Sizes, classes: list[str]) -> Answer:
     return _wrap(modules, sizes, classes, twice=True)
 
 
+def _backwards(modules: Modules, sizes: Sizes, classes: list[str]) -> Answer:
+    order, units, peak = wrap(modules, sizes, classes)
+    return [*sorted(order[-2::-1], key=lambda name: -name.count(".")), ""], units, peak
+
+
 def _everything(modules: Modules, sizes: Sizes, classes: list[str]) -> Answer:
     return _wrap(modules, sizes, [kind for name, kind in modules.items() if name])
 
@@ -248,6 +253,12 @@ WRAP = Exercise(
             _parents_first,
             "parents come before their children: whoever is wrapped first takes all parameters "
             "below it, so begin with the deepest",
+        ),
+        Mutant(
+            "backwards",
+            _backwards,
+            "names of one depth stand from last to first: deepest first, and then in the order of "
+            "the model, which is the order in which they are gathered",
         ),
         Mutant(
             "empty units",
