@@ -7,6 +7,8 @@ functions and constants that it mentions; whatever comes from a module is import
 import contextlib
 import io
 import os
+import sys
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +33,7 @@ def in_ranks(
     """Call a function of this notebook in `size` clean processes of one thread each.
 
     What a rank prints is shown when all have ended, rank by rank, so that the page does not depend
-    on who came first.
+    on who came first. Warnings, and what libraries announce, are shown if the rank fails.
 
     Args:
         function: defined in a cell, or anywhere.
@@ -64,9 +66,17 @@ def _call(packed: bytes) -> tuple[Any, str]:
     import cloudpickle
 
     torch.set_num_threads(1)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # gloo announces each connection there
     text = io.StringIO()
-    with contextlib.redirect_stdout(text):
-        function, arguments = cloudpickle.loads(packed)  # written by our own parent a moment ago
-        result = function(*arguments)
+    with tempfile.TemporaryFile() as noise:
+        os.dup2(noise.fileno(), 1)  # gloo announces each connection there
+        os.dup2(noise.fileno(), 2)  # torch's warnings, once a rank
+        try:
+            with contextlib.redirect_stdout(text):
+                function, arguments = cloudpickle.loads(packed)  # from our own parent, just now
+                result = function(*arguments)
+        except BaseException as error:
+            sys.stderr.flush()
+            noise.seek(0)
+            error.add_note(text.getvalue() + noise.read()[-2000:].decode(errors="replace"))
+            raise
     return result, text.getvalue()

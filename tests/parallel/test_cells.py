@@ -1,5 +1,7 @@
 """Functions that cannot be imported run in the ranks, and their printing comes back in order."""
 
+import warnings
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -39,8 +41,13 @@ def test_a_cell_that_fails_says_where():
     jobs.warm()
 
     def job():
-        if join("cpu", timeout_s=30).rank == 1:
+        world = join("cpu", timeout_s=30)
+        if world.rank == 1:
+            print("so far so good")
+            warnings.warn("a bad sign", UserWarning, stacklevel=1)
             raise ValueError("out of luck")
 
-    with pytest.raises(RanksFailedError, match=r"rank 1 raised(.|\n)*out of luck"):
+    with pytest.raises(RanksFailedError, match=r"rank 1 raised(.|\n)*out of luck") as caught:
         in_ranks(job, 2, timeout_s=60)
+    assert "so far so good" in str(caught.value)
+    assert "a bad sign" in str(caught.value)
