@@ -46,7 +46,7 @@ def settings() -> Recipe:
         recipe,
         rlhf=replace(
             recipe.rlhf, updates=UPDATES, prompts=BATCH, samples=1, epochs=2, minibatches=2,
-            value_learning_rate=None, value_warmup=0, decay=False, warmup=0,
+            value_learning_rate=None, value_warmup=0, decay=False, warmup=0, max_grad_norm=None,
         ),
     )  # fmt: skip
 

@@ -27,6 +27,7 @@ from nbkit.trainers.dpo_config import Kind
 from nbkit.trainers.dpo_recipe import LIVE, MAX_NEW_TOKENS, VOCABULARY, Base, make_base
 from nbkit.trainers.grpo_scoring import Completion
 from nbkit.trainers.rlhf_config import RLHFConfig
+from nbkit.trainers.rlhf_recipe import Recipe
 
 SEEDS = (1, 2, 3)
 DPO = replace(LIVE, steps=300)
@@ -34,7 +35,7 @@ PPO = RLHFConfig(
     updates=100, prompts=64, max_new_tokens=MAX_NEW_TOKENS, missing_eos_penalty=1.0, decay=True,
     value_learning_rate=2e-3,
 )  # fmt: skip
-REWARD_MODEL = rm.RewardModelConfig(steps=125, batch_size=64, learning_rate=2e-3)
+REWARD_MODEL = replace(Recipe(), pairs=runs.PAIRS).reward_model_steps()  # tuned in chapter 21
 DPO_BETAS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 PPO_BETAS = (0.02, 0.05, 0.1, 0.2, 0.5)
 KINDS: dict[str, Kind] = {"dpo": "sigmoid", "ipo": "ipo"}
@@ -115,8 +116,19 @@ def main(
     device: str = "cpu",
     jobs: int = 1,
     check: bool = False,
+    only: str = "",
 ) -> None:
-    """Run the study and write its stamped result, or repeat its head with ``--check``."""
+    """Run the study and write its stamped result, or repeat its head with ``--check``.
+
+    Args:
+        out: the result file.
+        device: of the training runs.
+        jobs: runs at a time, each in a process of its own.
+        check: repeat the head and compare.
+        only: comma-separated beginnings of arms to run anew; the others, and the stamp that they
+            were made under, are kept from the file.
+
+    """
     torch.set_num_threads(1)
     if check:
         compare_head(json.loads(out.read_text())["head"], head(), tol=0.05)
@@ -133,7 +145,17 @@ def main(
     arms = sorted(ARMS, key=lambda arm: not arm.startswith("ppo"))
     pairs = [(arm, seed) for arm in arms for seed in SEEDS]
     tasks = [(a, s, runs.spread_over(device, number)) for number, (a, s) in enumerate(pairs)]
-    study.finish({"runs": runs.pool(work, tasks, jobs), "protocol": protocol, "head": head()})
+    kept: dict[str, Any] = {"runs": []}
+    if only:
+        tasks = [task for task in tasks if task[0].startswith(tuple(only.split(",")))]
+        anew = {task[0] for task in tasks}
+        old = json.loads(out.read_text())
+        kept["runs"] = [run for run in old["runs"] if run["arm"] not in anew]
+        kept["stamp"] = old.get("kept", old)["stamp"]
+        kept["arms"] = sorted({run["arm"] for run in kept["runs"]})
+    found = kept.pop("runs") + runs.pool(work, tasks, jobs)
+    result = {"runs": found, "protocol": protocol, "head": head()}
+    study.finish({**result, "kept": kept} if kept else result)
 
 
 if __name__ == "__main__":
