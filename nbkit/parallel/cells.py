@@ -24,11 +24,11 @@ def warm(*modules: str) -> None:
         modules: by name, besides ``nbkit.parallel``.
 
     """
-    run_ranks(_nothing, 1, timeout_s=280.0, preload=("nbkit.parallel", *modules))
+    run_ranks(_nothing, 1, timeout_s=900.0, preload=("nbkit.parallel", *modules))
 
 
 def in_ranks(
-    function: Callable[..., Any], size: int, *arguments: Any, timeout_s: float = 60.0
+    function: Callable[..., Any], size: int, *arguments: Any, timeout_s: float = 300.0
 ) -> list[Any]:
     """Call a function of this notebook in `size` clean processes of one thread each.
 
