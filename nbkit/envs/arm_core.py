@@ -19,6 +19,7 @@ from nbkit.envs.arm_model import (
     SPEED_LIMIT,
     Array,
     Physics,
+    apply_physics,
     forward_kinematics,
     load_model,
     tip_velocity,
@@ -94,6 +95,7 @@ class ArmCore:
         self.task, self.num_envs, self.reward = task, num_envs, reward
         self.gamma, self.episode_steps = gamma, episode_steps
         shared = load_model(task.model)
+        self._shared = shared  # until an environment gets parameters of its own
         self.models = [shared] * num_envs
         self.datas = [mujoco.MjData(shared) for _ in range(num_envs)]
         self.physics = [NOMINAL] * num_envs
@@ -110,8 +112,11 @@ class ArmCore:
         """Give one environment parameters of its own; call it before its ``reset``."""
         if physics == self.physics[row]:
             return
-        self.models[row] = load_model(self.task.model, physics)
-        self.datas[row] = mujoco.MjData(self.models[row])
+        if self.models[row] is self._shared:
+            self.models[row] = load_model(self.task.model, physics)
+            self.datas[row] = mujoco.MjData(self.models[row])
+        else:
+            apply_physics(self.models[row], self.task.model, physics)
         self.physics[row] = physics
 
     def reset(self, rows: NDArray[np.int64], rng: np.random.Generator) -> None:

@@ -91,7 +91,7 @@ class ArmEnv(gym.Env[Floats, Floats]):
         from nbkit.envs.rendering import SceneRenderer  # needs OpenGL, which physics does not
 
         if self._renderer is None:
-            self._renderer = SceneRenderer(self.core.models[0], *RENDER_SIZE)
+            self._renderer = SceneRenderer(self.core.models[0], *RENDER_SIZE, smooth=True)
         return self._renderer.render(self.core.models[0], self.core.datas[0], self.camera)
 
     def close(self) -> None:

@@ -88,19 +88,25 @@ class SceneRenderer:
         model: a ``mujoco.MjModel``.
         height, width: of one picture, in pixels.
         tiles: pictures that one reading holds.
+        smooth: draw round things with many sides, for people to look at.
 
     Errors:
         NoRenderer: see ``choose_backend``.
 
     """
 
-    def __init__(self, model: Any, height: int, width: int, *, tiles: int = 1) -> None:
+    def __init__(
+        self, model: Any, height: int, width: int, *, tiles: int = 1, smooth: bool = False
+    ) -> None:
         self.height, self.width, self.tiles = height, width, tiles
         self.columns = int(np.ceil(np.sqrt(tiles)))
         self.rows = -(-tiles // self.columns)
         model.vis.global_.offwidth = max(self.columns * width, 64)
         model.vis.global_.offheight = max(self.rows * height, 64)
-        model.vis.quality.offsamples = 0
+        quality = model.vis.quality
+        as_written = (quality.numslices, quality.numstacks)
+        if smooth:
+            quality.numslices, quality.numstacks = 28, 16
         self._gl = _context(self.columns * width, self.rows * height)
         self._gl.make_current()
         self._scene = mujoco.MjvScene(model, maxgeom=64)
@@ -108,6 +114,7 @@ class SceneRenderer:
         self._scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
         self._scene.flags[mujoco.mjtRndFlag.mjRND_SKYBOX] = 0
         self._buffers = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50)
+        quality.numslices, quality.numstacks = as_written  # the context has its meshes now
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._buffers)
         self._option, self._perturb = mujoco.MjvOption(), mujoco.MjvPerturb()
         self._camera = mujoco.MjvCamera()

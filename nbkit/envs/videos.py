@@ -40,7 +40,7 @@ def film(
         every: draw one step in so many.
 
     """
-    renderer = SceneRenderer(env.core.models[0], *size)
+    renderer = SceneRenderer(env.core.models[0], *size, smooth=True)
     observations, frames = first, []
     for t in range(steps):
         if t % every == 0:
