@@ -2,7 +2,7 @@
 
 Protocol: 16 arms a process, random actions, frames of 64 x 64. Each arrangement warms up for 5
 steps and is then timed for ``--seconds``. Physics alone is timed beside it, and drawing with one
-reading a picture against one reading for all.
+reading a picture against one reading for all, and with round things of 28 sides.
 """
 
 import json
@@ -60,7 +60,11 @@ def drawing_rates(seconds: float) -> dict[str, float]:
     camera = ArmCamera(env, SIZE)
     together = ARMS * timed(camera.frames, seconds)
     camera.close()
-    return {"one by one": one, "together": together}
+    smooth = SceneRenderer(model, SIZE, SIZE, tiles=ARMS, smooth=True)
+    models = env.core.models
+    many_sides = ARMS * timed(lambda: smooth.render_many(models, datas, "overhead"), seconds)
+    smooth.close()
+    return {"one by one": one, "together": together, "28 sides": many_sides}
 
 
 def worker_rate(processes: int, seconds: float) -> float:
