@@ -1,9 +1,9 @@
-"""The arm from joint states: learning on every seed, heads and normalisers, rewards, sim to real.
+"""The arm from joint states: learning on every seed, rewards, sim to real.
 
 Protocol, fixed before the run: the settings of ``nbkit.trainers.arm_settings``, found on seeds 100
 and above. Reach counts as learned at 95 % success on 500 targets that training never drew, with the
-most likely action. The arms of the study change one thing each. The four forms of the reward share
-one discount and one budget; all are judged by success. For sim to real the same agent is trained on
+most likely action. The four forms of the reward share one discount and one budget; all are judged
+by success. For sim to real the same agent is trained on
 the arm as written and on ``RANGES``, and both are judged on the arm as written and on ``REAL``: an
 arm whose parameters are fixed here and lie within the ranges, which no agent was tuned on.
 """
@@ -20,7 +20,7 @@ import typer
 from nbkit.authoring.study import compare_head, start_study
 from nbkit.envs.arm_model import Physics
 from nbkit.envs.arm_randomisation import Ranges
-from nbkit.trainers.arm_settings import PUSH, REACH, REACH_REWARDS, ArmTaskSettings, arm_success
+from nbkit.trainers.arm_settings import REACH, REACH_REWARDS, ArmTaskSettings, arm_success
 
 try:
     from studies._jobs import run_all
@@ -39,12 +39,6 @@ ARMS: dict[str, ArmTaskSettings] = {
     "reach, as written": _LONGER,
     "reach, randomised": replace(_LONGER, env_settings={"randomisation": RANGES}),
     **{f"reward: {form}": task for form, task in REACH_REWARDS.items()},
-    "reach, clipped head": replace(REACH, squash=False),
-    "reach, raw observations": replace(
-        REACH, config=replace(REACH.config, normalise_observations=False)
-    ),
-    "reach, raw rewards": replace(REACH, config=replace(REACH.config, normalise_rewards=False)),
-    "push": PUSH,
 }
 POINTS = 60
 

@@ -136,7 +136,7 @@ REACH = ArmTaskSettings(
 # end.
 REACH_REWARDS = {
     form: replace(
-        REACH, reward=form, config=replace(REACH.config, gamma=0.98, lam=0.9, total_steps=300_000)
+        REACH, reward=form, config=replace(REACH.config, gamma=0.98, lam=0.9, total_steps=160_000)
     )
     for form in ("sparse", "dense", "potential", "closeness")
 }
