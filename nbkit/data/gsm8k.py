@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from nbkit.data.json_lines import json_value, numbered_lines
 from nbkit.rewards.numerals import read_number
 
 _ANNOTATION = re.compile(r"<<[^<>\n]*>>")
@@ -59,12 +60,10 @@ def load_gsm8k(path: Path | str, *, strict: bool = True) -> Loaded:
 
     """
     problems, broken = [], {}
-    for number, line in enumerate(Path(path).read_text("utf-8").splitlines(), start=1):
-        if not line.strip():
-            continue
+    for number, line in numbered_lines(path):
         try:
-            problems.append(parse_row(json.loads(line), number))
-        except ValueError as error:  # that of JSON included
+            problems.append(parse_row(json_value(line), number))
+        except ValueError as error:  # of the line as of the row
             broken[number] = str(error)
     if broken and strict:
         listed = "; ".join(f"row {n}: {reason}" for n, reason in list(broken.items())[:10])

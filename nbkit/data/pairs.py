@@ -11,6 +11,7 @@ from nbkit.data.preferences import (
     chat_field,
     checked,
     load_rows,
+    number_field,
     text_field,
 )
 
@@ -58,11 +59,7 @@ def _answer(messages: list[Message], name: str) -> str:
 
 def _margin(row: dict[str, Any]) -> float | None:
     margin = row.get("margin")
-    if margin is None:
-        return None
-    if isinstance(margin, bool) or not isinstance(margin, int | float):
-        raise RowError("wrong type", f"margin is {margin!r}, not a number")
-    return float(margin)
+    return None if margin is None else number_field(margin, "margin")
 
 
 def load_pairs(path: Path | str) -> Loaded:

@@ -1,13 +1,14 @@
 """What a preference is, and the report of a loader: no row is left out in silence."""
 
-import gzip
-import json
+import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from nbkit.data.json_lines import json_value, numbered_lines
 
 ROLES = ("system", "user", "assistant")
 
@@ -148,36 +149,26 @@ def load_rows(path: Path | str, parse: Callable[[dict[str, Any], int], Preferenc
 
     Raises:
         FileNotFoundError: there is no such file.
-        UnicodeDecodeError: the file is no UTF-8 text.
 
     """
     collector = Collector()
-    for number, line in numbered_lines(Path(path)):
+    for number, line in numbered_lines(path):
         collector.add(number, partial(_parsed, parse, line, number))
     return Loaded(collector.kept, collector.report())
 
 
 def _parsed(
-    parse: Callable[[dict[str, Any], int], Preference], line: str, number: int
+    parse: Callable[[dict[str, Any], int], Preference], line: bytes, number: int
 ) -> Preference:
     return parse(json_object(line), number)
 
 
-def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines that are not blank with their numbers, counted from 1."""
-    opened: Any = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt", encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            if line.strip():
-                yield number, line
-
-
-def json_object(line: str) -> dict[str, Any]:
+def json_object(line: bytes) -> dict[str, Any]:
     """Return the object that stands in a line; ``RowError`` where none does."""
     try:
-        value = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise RowError("bad JSON", f"{error.msg} at character {error.pos + 1}") from None
+        value = json_value(line)
+    except ValueError as error:
+        raise RowError("bad JSON", str(error)) from None
     if not isinstance(value, dict):
         raise RowError("bad JSON", f"a {type(value).__name__} where an object is wanted")
     return value
@@ -191,6 +182,19 @@ def text_field(row: dict[str, Any], name: str) -> str:
     if not isinstance(value, str):
         raise RowError("wrong type", f"{name} is a {type(value).__name__}, not text")
     return value
+
+
+def number_field(value: Any, name: str) -> float:
+    """Return a value that must be a number: finite, and no truth value."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RowError("wrong type", f"{name} is {value!r}, not a number")
+    try:
+        number = float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        number = math.inf
+    if not math.isfinite(number):
+        raise RowError("wrong type", f"{name} is {number}, not a number")
+    return number
 
 
 def chat_field(row: dict[str, Any], name: str) -> list[Message]:

@@ -20,6 +20,7 @@ from nbkit.data.preferences import (
     chat_field,
     checked,
     load_rows,
+    number_field,
     text_field,
 )
 
@@ -66,13 +67,7 @@ def _rated(entry: Any, place: int) -> tuple[float, str]:
             raise RowError("missing field", f"{name}.{key}")
     if not isinstance(entry["response"], str):
         raise RowError("wrong type", f"{name}.response is no text")
-    return _number(entry["overall_score"], f"{name}.overall_score"), entry["response"]
-
-
-def _number(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise RowError("wrong type", f"{name} is {value!r}, not a number")
-    return float(value)
+    return number_field(entry["overall_score"], f"{name}.overall_score"), entry["response"]
 
 
 def parse_binarised(row: dict[str, Any], number: int) -> Preference:
@@ -91,7 +86,9 @@ def parse_binarised(row: dict[str, Any], number: int) -> Preference:
         raise RowError("different prompts", "chosen and rejected differ before their last turn")
     margin = None
     if row.get("score_chosen") is not None and row.get("score_rejected") is not None:
-        scores = [_number(row[f"score_{side}"], f"score_{side}") for side in ("chosen", "rejected")]
+        scores = [
+            number_field(row[f"score_{side}"], f"score_{side}") for side in ("chosen", "rejected")
+        ]
         margin = scores[0] - scores[1]
         if margin <= 0:
             raise RowError("tied scores", f"chosen {scores[0]:g}, rejected {scores[1]:g}")

@@ -4,12 +4,12 @@ A problem either reads stdin and prints, or names a function whose arguments and
 Expected outputs never enter the sandbox of a solution.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nbkit.data.json_lines import json_value, numbered_lines
 from nbkit.rewards.code import code_score
 from nbkit.rewards.sandbox import run_code
 
@@ -59,12 +59,10 @@ def load_apps(path: Path | str, *, strict: bool = True) -> Loaded:
 
     """
     problems, broken = [], {}
-    for number, line in enumerate(Path(path).read_text().splitlines(), start=1):
-        if not line.strip():
-            continue
+    for number, line in numbered_lines(path):
         try:
-            problems.append(_problem(json.loads(line), number))
-        except ValueError as error:  # that of JSON included
+            problems.append(_problem(json_value(line), number))
+        except ValueError as error:  # of the line as of the row
             broken[number] = str(error)
     if broken and strict:
         listed = "; ".join(f"row {number}: {reason}" for number, reason in broken.items())
@@ -83,7 +81,7 @@ def _problem(row: object, number: int) -> Problem:
     pairs = row.get("input_output")
     if isinstance(pairs, str) and pairs.strip():
         try:
-            pairs = json.loads(pairs)
+            pairs = json_value(pairs.encode("utf-8", "surrogatepass"))
         except ValueError as error:
             raise ValueError(f"input_output is no JSON: {error}") from error
     if not isinstance(pairs, dict):
@@ -157,7 +155,7 @@ def same_output(printed: str, expected: str) -> bool:
 
 
 def _lines(text: str) -> list[str]:
-    return "\n".join(line.rstrip() for line in text.splitlines()).rstrip("\n").split("\n")
+    return "\n".join(line.rstrip() for line in text.split("\n")).rstrip("\n").split("\n")
 
 
 def _calls(problem: Problem) -> str:

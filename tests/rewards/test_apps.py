@@ -71,6 +71,32 @@ def test_broken_rows_are_named_by_number(tmp_path, row, reason):
     assert reason in loaded.broken[2]
 
 
+def test_a_line_that_cannot_be_read_costs_one_row(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    good = json.dumps(STDIN).encode()
+    lines = [b"9" * 5000, b"[" * 100_000 + b"]" * 100_000, b'"\xff"', good]
+    path.write_bytes(b"\n".join([good, *lines]))
+    loaded = load_apps(path, strict=False)
+    assert [problem.row for problem in loaded.problems] == [1, 5]
+    assert list(loaded.broken) == [2, 3, 4]
+    for row, words in {2: "4300 digits", 3: "nested too deep", 4: "no UTF-8"}.items():
+        assert words in loaded.broken[row]
+
+
+def test_nested_tests_that_cannot_be_read_cost_one_row(tmp_path):
+    deep = STDIN | {"input_output": "[" * 100_000 + "]" * 100_000}
+    loaded = load_apps(write(tmp_path, deep, STDIN), strict=False)
+    assert list(loaded.broken) == [1] and "nested too deep" in loaded.broken[1]
+
+
+def test_a_line_ends_at_a_line_feed_only(tmp_path):
+    odd = STDIN | {"question": "One\u2028two\u0085three"}
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(odd, ensure_ascii=False) + "\n", encoding="utf-8")
+    assert load_apps(path).problems[0].question == odd["question"]
+    assert not same_output("1\u20282", "1\n2")
+
+
 def test_empty_file(tmp_path):
     with pytest.raises(ValueError, match="no rows"):
         load_apps(write(tmp_path, ""))

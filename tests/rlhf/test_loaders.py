@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 
 import pytest
 
@@ -102,6 +103,45 @@ def test_gzipped_files_are_read(tmp_path):
     assert load_hh(path).preferences[0].prompt[0].content == "Grüße"
 
 
+HUGE = b"9" * 5000  # more digits than int() takes
+DEEP = b"[" * 100_000 + b"]" * 100_000
+BROKEN_LINES = [
+    (b'{"chosen": ' + HUGE + b"}", "4300 digits"),
+    (DEEP, "nested too deep"),
+    (b'{"chosen": "\xff"}', "no UTF-8 text from byte 13 on"),
+    (b"{", "at character 2"),
+]
+
+
+@pytest.mark.parametrize("load", [load_hh, load_pairs, load_ultrafeedback])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_line_that_cannot_be_read_costs_one_row(tmp_path, load, packed):
+    good = {
+        "prompt": "Hi",
+        **{"load_hh": hh("Hi", "Yes"), "load_pairs": {"chosen": "Yes", "rejected": "No"}}.get(
+            load.__name__, rated(("Yes", 9.0), ("No.", 1.0), instruction="Hi")
+        ),
+    }
+    lines = [line for broken, _ in BROKEN_LINES for line in (json.dumps(good).encode(), broken)]
+    path = tmp_path / ("rows.jsonl.gz" if packed else "rows.jsonl")
+    data = b"\r\n".join(lines)
+    path.write_bytes(gzip.compress(data) if packed else data)
+    loaded = load(path)
+    assert [p.row for p in loaded.preferences] == [1, 3, 5, 7]
+    assert [(bad.row, bad.reason) for bad in loaded.report.bad] == [
+        (row, "bad JSON") for row in (2, 4, 6, 8)
+    ]
+    for bad, (_, words) in zip(loaded.report.bad, BROKEN_LINES, strict=True):
+        assert words in bad.detail
+
+
+def test_a_line_ends_at_a_line_feed_only(tmp_path):
+    text = "one\u2028two\u0085three\u000bfour"
+    row = json.dumps(hh("Hi", text), ensure_ascii=False)
+    loaded = load_hh(write(tmp_path / "train.jsonl", [row, row]))
+    assert [p.chosen for p in loaded.preferences] == [text] * 2
+
+
 def test_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         load_hh(tmp_path / "none.jsonl")
@@ -154,13 +194,14 @@ def test_pairs_report_every_broken_row(tmp_path):
         {"chosen": [{"role": "user"}], "rejected": [*user, turn("b")]},
         {"prompt": "Hi", "chosen": "Yes", "rejected": "No", "margin": "much"},
         {"prompt": "Hi", "chosen": [turn("Yes")], "rejected": [turn("No")]},
+        {"prompt": "Hi", "chosen": "Yes", "rejected": "No", "margin": math.nan},
     ]
     loaded = load_pairs(write(tmp_path / "pairs.jsonl", rows))
     assert loaded.preferences == []
     assert [bad.reason for bad in loaded.report.bad] == [
         "equal pair", "empty answer", "missing turn", "missing field", "missing turn",
         "missing turn", "missing turn", "different prompts", "missing turn", "unknown role",
-        "wrong type", "wrong type", "wrong type",
+        "wrong type", "wrong type", "wrong type", "wrong type",
     ]  # fmt: skip
 
 
@@ -204,6 +245,7 @@ def test_ultrafeedback_binarised(tmp_path):
         {"chosen": chat, "rejected": other, "score_chosen": 4.0, "score_rejected": 4.0},
         {"chosen": chat, "rejected": chat, "score_chosen": 8.0, "score_rejected": 4.0},
         {"chosen": chat[:1], "rejected": other},
+        {"chosen": chat, "rejected": other, "score_chosen": math.nan, "score_rejected": 4.0},
     ]  # fmt: skip
     loaded = load_ultrafeedback(write(tmp_path / "b.jsonl", rows))
     assert loaded.preferences == [Preference((Message("user", "How?"),), "So.", "Thus.", 1, 4.5)]
@@ -211,7 +253,9 @@ def test_ultrafeedback_binarised(tmp_path):
         "tied scores",
         "equal pair",
         "missing turn",
+        "wrong type",
     ]
+    assert loaded.report.bad[-1].detail == "score_chosen is nan, not a number"
 
 
 def test_ultrafeedback_reports_every_broken_row(tmp_path):
@@ -225,13 +269,21 @@ def test_ultrafeedback_reports_every_broken_row(tmp_path):
         {"instruction": "How?", "completions": "a"},
         {"completions": []},
         rated(("a", "five"), ("b", 4.0)),
+        rated(("a", math.nan), ("b", 4.0)),
+        rated(("a", 5.0), ("b", -math.inf)),
+        rated(("a", 10**400), ("b", 4.0)),
     ]
     loaded = load_ultrafeedback(write(tmp_path / "uf.jsonl", rows), form="completions")
     assert [bad.reason for bad in loaded.report.bad] == [
         "too few completions", "tied scores", "equal pair", "empty answer", "missing turn",
-        "missing field", "wrong type", "missing field", "wrong type",
+        "missing field", "wrong type", "missing field", "wrong type", "wrong type",
+        "wrong type", "wrong type",
     ]  # fmt: skip
-    assert loaded.report.rows == 9 and not loaded.preferences
+    details = [bad.detail for bad in loaded.report.bad[-3:]]
+    assert details[0] == "completions[0].overall_score is nan, not a number"
+    assert details[1] == "completions[1].overall_score is -inf, not a number"
+    assert "inf, not a number" in details[2]
+    assert loaded.report.rows == 12 and not loaded.preferences
     with pytest.raises(ValueError, match="form must be one of"):
         load_ultrafeedback(tmp_path / "uf.jsonl", form="raw")
 

@@ -49,6 +49,30 @@ def test_a_broken_row_is_named(tmp_path, line, reason):
     assert list(loaded.broken) == [2]
 
 
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"question": ' + b"9" * 5000 + b"}", "4300 digits"),
+        (b"[" * 100_000 + b"]" * 100_000, "nested too deep"),
+        (b'{"question": "\xff"}', "no UTF-8 text from byte 15 on"),
+    ],
+)
+def test_a_line_that_cannot_be_read_costs_one_row(tmp_path, line, reason):
+    path = tmp_path / "train.jsonl"
+    good = json.dumps(ROW).encode()
+    path.write_bytes(good + b"\n" + line + b"\n" + good)
+    loaded = load_gsm8k(path, strict=False)
+    assert [problem.row for problem in loaded.problems] == [1, 3]
+    assert list(loaded.broken) == [2] and reason in loaded.broken[2]
+
+
+def test_a_line_ends_at_a_line_feed_only(tmp_path):
+    odd = {**ROW, "question": "One\u2028two\u0085three?"}
+    write_gsm8k(tmp_path / "train.jsonl", [odd, ROW])
+    loaded = load_gsm8k(tmp_path / "train.jsonl")
+    assert [problem.question for problem in loaded.problems] == [odd["question"], ROW["question"]]
+
+
 def test_an_empty_file_is_an_error(tmp_path):
     (tmp_path / "train.jsonl").write_text("\n")
     with pytest.raises(ValueError, match="no rows"):
