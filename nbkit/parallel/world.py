@@ -61,6 +61,8 @@ def join(device: str | None = None, *, timeout_s: float = 600.0) -> World:
             timeout=timedelta(seconds=timeout_s),
             device_id=where if kind == "cuda" else None,
         )
+        # A rank that left at once would close its sockets while its peers still connect.
+        dist.barrier()
     return World(dist.get_rank(), dist.get_world_size(), where)
 
 
