@@ -27,7 +27,6 @@ from nbkit.trainers.dpo_config import Kind
 from nbkit.trainers.dpo_recipe import LIVE, MAX_NEW_TOKENS, VOCABULARY, Base, make_base
 from nbkit.trainers.grpo_scoring import Completion
 from nbkit.trainers.rlhf_config import RLHFConfig
-from nbkit.trainers.rlhf_recipe import Recipe
 
 SEEDS = (1, 2, 3)
 DPO = replace(LIVE, steps=300)
@@ -35,7 +34,7 @@ PPO = RLHFConfig(
     updates=100, prompts=64, max_new_tokens=MAX_NEW_TOKENS, missing_eos_penalty=1.0, decay=True,
     value_learning_rate=2e-3,
 )  # fmt: skip
-REWARD_MODEL = replace(Recipe(), pairs=runs.PAIRS).reward_model_steps()  # tuned in chapter 21
+REWARD_MODEL = rm.RewardModelConfig(steps=125, batch_size=64, learning_rate=2e-3)
 DPO_BETAS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 PPO_BETAS = (0.02, 0.05, 0.1, 0.2, 0.5)
 KINDS: dict[str, Kind] = {"dpo": "sigmoid", "ipo": "ipo"}
