@@ -247,7 +247,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/scaling.json")
     options = parser.parse_args()
     # Read when the processes import torch, and activations of many sizes must share one pool.
-    os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
+    for variable in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):  # its name has changed
+        os.environ.setdefault(variable, "expandable_segments:True")
     name = options.plan or ("one" if options.device == "cuda" else "selftest")
     gpus = options.gpus or (2 if name == "selftest" else 1)
     settings = plan(name, gpus)

@@ -105,7 +105,7 @@ def load() -> Any:
     """The modules of torchtitan that take part.
 
     The package of its Llama would import data sets and tokenizers that play no part here, so its
-    modules are imported beside it.
+    modules are imported beside it; and where `datasets` is missing, an empty one stands in.
 
     Raises:
         ImportError: it is not installed.
@@ -114,6 +114,9 @@ def load() -> Any:
     found = importlib.util.find_spec("torchtitan")
     if found is None or not found.submodule_search_locations:
         raise ImportError("torchtitan is not installed: pip install torchtitan==0.2.2")
+    if importlib.util.find_spec("datasets") is None:
+        stand_in("datasets", "Dataset", "load_dataset")
+        stand_in("datasets.distributed", "split_dataset_by_node")
     root = Path(next(iter(found.submodule_search_locations)))
     name = "torchtitan.models.llama3"
     package = types.ModuleType(name)
@@ -130,6 +133,15 @@ def load() -> Any:
         wrap=parallelize, jobs=job_config, loss=loss, args=args, model=model,
         version=version("torchtitan"),
     )  # fmt: skip
+
+
+def stand_in(name: str, *attributes: str) -> None:
+    """A module of which only the names are asked."""
+    module = types.ModuleType(name)
+    module.__path__ = []
+    for attribute in attributes:
+        setattr(module, attribute, None)
+    sys.modules[name] = module
 
 
 def build(parts: Any, setting: dict[str, Any], device: torch.device) -> Any:

@@ -279,12 +279,16 @@ def figures(setting: dict[str, Any], shape: Any, size: int, steps: list[Any]) ->
 
 
 def memory_gib(largest: Any, device: str) -> dict[str, float]:
-    """The largest of any rank: held by tensors, and taken from the device."""
+    """The largest of any rank: held by tensors, and taken from the device; and its retries.
+
+    A retry is an allocation that had to hand unused memory back first, for which the GPU waits.
+    """
     if device != "cuda":
         return {}
     return {
         "peak_allocated_gib": largest(torch.cuda.max_memory_allocated()) / 2**30,
         "peak_reserved_gib": largest(torch.cuda.max_memory_reserved()) / 2**30,
+        "allocation_retries": largest(torch.cuda.memory_stats().get("num_alloc_retries", 0)),
     }
 
 
