@@ -1,5 +1,7 @@
 """Other people's environments with the same agent, beside Stable-Baselines3 on the same budget.
 
+Not run yet, and so not a study: without the underscore in its name it becomes one.
+
 Protocol, fixed before the run: FetchReach-v4 (gymnasium-robotics, sparse reward, dictionary
 observations) with 100,000 steps and HalfCheetah-v5 with 300,000, three seeds. Stable-Baselines3
 uses for HalfCheetah the settings of rl-baselines3-zoo (hyperparams/ppo.yml, "HalfCheetah-v3"),
