@@ -87,19 +87,27 @@ def not_injected(folder: Path) -> None:
 
 
 pytestmark = pytest.mark.slow
+ACCELERATE = {
+    *("compute_environment", "distributed_type", "deepspeed_config", "num_machines"),
+    *("num_processes", "use_cpu", "main_training_function"),
+}
 SLURM = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n", "SLURM_CPUS_PER_TASK": "1"}
 QUICK = settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 
 
 @QUICK
-@given(description=hostile, value=hostile, note=hostile, venv=hostile)
-@example("$(touch injected)", "it's $(touch injected)", "`touch injected`", "a b'; touch injected")
-def test_texts_arrive_letter_by_letter(description, value, note, venv):
+@given(description=hostile, value=hostile, note=hostile, venv=hostile, model=hostile)
+@example(
+    "$(touch injected)", "it's $(touch injected)", "`touch injected`", "a b'; touch injected",
+    "x/$(touch injected)",
+)  # fmt: skip
+def test_texts_arrive_letter_by_letter(description, value, note, venv, model):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
         changes = {"description": description, "environment": {"VALUE": value}, "venv": venv}
+        changes |= {"model": model, "data": model, "backend": "zero3"}
         content = JOB | changes | {"arguments": {"note": note}}
         launch = render_in(folder, content)
         if launch is not None:
@@ -107,12 +115,15 @@ def test_texts_arrive_letter_by_letter(description, value, note, venv):
             program.parent.mkdir(parents=True, exist_ok=True)
             program.write_text(RECORD)
             program.chmod(0o755)
-            for script in ("torchrun.sh", "slurm.sbatch"):
+            comments = (launch / "accelerate.yaml").read_text()
+            assert set(yaml.safe_load(comments)) == ACCELERATE
+            for script in ("torchrun.sh", "deepspeed.sh", "slurm.sbatch"):
                 run_script(folder, launch, script, SLURM if script == "slurm.sbatch" else {})
                 environment = dict(entry.split("=", 1) for entry in records(folder, "environment"))
                 assert environment["VALUE"] == value
                 config = folder / records(folder, "arguments")[-1]
-                assert yaml.safe_load(config.read_text())["note"] == note
+                told = yaml.safe_load(config.read_text())
+                assert (told["note"], told["model"], told["data"]) == (note, model, model)
                 for file in ("state", "calls"):
                     (folder / "run" / file).unlink(missing_ok=True)
         not_injected(folder)

@@ -32,6 +32,8 @@ class Config:
     crash_at: int = 0
     run_folder: str = ""
     note: str = ""
+    model: str = ""
+    data: str = ""
 
 
 def digest(model: torch.nn.Module) -> str:
