@@ -1,8 +1,11 @@
 """Frames a second of the arm seen through a camera: back-ends, processes, pictures a reading.
 
 Protocol: 16 arms a process, random actions, frames of 64 x 64. Each arrangement warms up for 5
-steps and is then timed for ``--seconds``. Physics alone is timed beside it, and drawing with one
-reading a picture against one reading for all, and with round things of 28 sides.
+steps and is then timed for ``--seconds``: physics alone; drawing with one reading a picture, with
+one reading for all, and with round things of 28 sides; and both in ``--processes`` processes.
+Rates are given by the clock and by the processor. A software renderer is kept to one thread, so that
+its processor seconds mean the same on a machine that is shared; only an idle machine gives the
+rates of several processes, which are by the clock.
 """
 
 import json
@@ -25,44 +28,49 @@ SIZE, ARMS = 64, 16
 SEEDS = (41,)
 
 
-def timed(step: Any, seconds: float) -> float:
-    """Calls a second."""
+Rate = dict[str, float]
+
+
+def timed(step: Any, seconds: float, each: int) -> Rate:
+    """``each`` times the calls a second, by the clock and by the processor."""
     for _ in range(5):
         step()
-    start, calls = time.perf_counter(), 0
-    while time.perf_counter() - start < seconds:
+    clock, processor, calls = time.perf_counter(), time.process_time(), 0
+    while time.perf_counter() - clock < seconds:
         step()
         calls += 1
-    return calls / (time.perf_counter() - start)
+    return {
+        "clock": each * calls / (time.perf_counter() - clock),
+        "processor": each * calls / (time.process_time() - processor),
+    }
 
 
-def physics_rate(seconds: float) -> float:
+def physics_rate(seconds: float) -> Rate:
     """Steps a second without drawing, one process."""
     env = VectorReach(ARMS)
     env.reset(seed=SEEDS[0])
     rng = np.random.default_rng(SEEDS[0])
-    return ARMS * timed(lambda: env.step(rng.uniform(-1, 1, (ARMS, 2))), seconds)
+    return timed(lambda: env.step(rng.uniform(-1, 1, (ARMS, 2))), seconds, ARMS)
 
 
-def drawing_rates(seconds: float) -> dict[str, float]:
-    """Frames a second of drawing alone: one picture a reading, and all in one."""
+def drawing_rates(seconds: float) -> dict[str, Rate]:
+    """Frames a second of drawing alone, in three ways."""
     env = VectorReach(ARMS)
     env.reset(seed=SEEDS[0])
     single = SceneRenderer(env.core.models[0], SIZE, SIZE)
-    model, datas = env.core.models[0], env.core.datas
+    model, models, datas = env.core.models[0], env.core.models, env.core.datas
 
     def one_by_one() -> None:
         for data in datas:
             single.render(model, data, "overhead")
 
-    one = ARMS * timed(one_by_one, seconds)
+    one = timed(one_by_one, seconds, ARMS)
     single.close()
     camera = ArmCamera(env, SIZE)
-    together = ARMS * timed(camera.frames, seconds)
+    together = timed(camera.frames, seconds, ARMS)
     camera.close()
     smooth = SceneRenderer(model, SIZE, SIZE, tiles=ARMS, smooth=True)
-    models = env.core.models
-    many_sides = ARMS * timed(lambda: smooth.render_many(models, datas, "overhead"), seconds)
+    many_sides = timed(lambda: smooth.render_many(models, datas, "overhead"), seconds, ARMS)
     smooth.close()
     return {"one by one": one, "together": together, "28 sides": many_sides}
 
@@ -104,10 +112,11 @@ def head() -> list[float]:
 def main(
     out: Path = Path("studies/results/manipulation_frames.json"),
     check: bool = False,
-    processes: str = "1,2",
+    processes: str = "",
     seconds: float = 4.0,
 ) -> None:
-    """Measure on this machine; ``--processes 1,2,4,8,16`` sets the counts."""
+    """Measure on this machine; ``--processes 1,2,4,8,16`` times several, if it is idle."""
+    os.environ.setdefault("LP_NUM_THREADS", "0")  # Mesa's software renderer: no threads of its own
     torch.set_num_threads(1)
     if check:
         compare_head(json.loads(out.read_text())["head"], head(), tol=3.0)
@@ -120,12 +129,12 @@ def main(
         "backend": choose_backend(),
         "renderer": renderer_name(),
         "cores": os.cpu_count(),
-        "physics_steps_per_s": physics_rate(seconds),
-        "drawing_frames_per_s": drawing_rates(seconds),
+        "physics": physics_rate(seconds),
+        "drawing": drawing_rates(seconds),
         "workers": [],
     }
     print(result, flush=True)
-    for count in [int(part) for part in processes.split(",")]:
+    for count in [int(part) for part in processes.split(",") if part]:
         rate = worker_rate(count, seconds)
         result["workers"].append({"processes": count, "frames_per_s": rate})
         print(f"{count} processes: {rate:.0f} frames a second", flush=True)
