@@ -3,8 +3,8 @@
 Protocol: 16 arms a process, random actions, frames of 64 x 64. Each arrangement warms up for 5
 steps and is then timed for ``--seconds``: physics alone; drawing with one reading a picture, with
 one reading for all, and with round things of 28 sides; and both in ``--processes`` processes.
-Rates are given by the clock and by the processor. A software renderer is kept to one thread, so that
-its processor seconds mean the same on a machine that is shared; only an idle machine gives the
+Rates are given by the clock and by the processor. A software renderer is kept to one thread, so
+that its processor seconds mean the same on a machine that is shared; only an idle one gives the
 rates of several processes, which are by the clock.
 """
 
