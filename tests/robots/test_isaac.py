@@ -130,4 +130,4 @@ def test_the_update_of_chapter_12_learns_through_it():
         update(policy, optimiser, batch, config, generator)
         finished = ends["terminated"].sum() + ends["truncated"].sum()
         won.append((ends["terminated"].sum() / finished.clamp(min=1)).item())
-    assert won[0] < 0.6 < 0.9 < sum(won[-5:]) / 5
+    assert won[1] < 0.6 < 0.9 < sum(won[-5:]) / 5  # no time limit falls into the first rollout
