@@ -95,6 +95,32 @@ def variant_names(path: Path) -> list[str]:
     return list(content.get(VARIANTS) or {})
 
 
+def where(path: Path, stage: str, field: str, *, variant: str = "") -> str:
+    """Say where the value of a field of ``Config`` stands: file, line, and place in the file.
+
+    Args:
+        path: of job.yaml.
+        stage: in which ``Config`` gets the value; "" if there are none.
+        field: of ``Config``.
+        variant: its values count first.
+
+    """
+    content, lines = read_yaml(path)
+    own = content.get(VARIANTS, {}).get(variant, {}) if variant else {}
+    over = (VARIANTS, variant) if variant else ()
+    staged = over if "stages" in own else ()  # a variant's stages replace the others
+    names = [entry.get("name") for entry in (own if staged else content).get("stages") or ()]
+    places: list[Location] = []
+    if stage in names:
+        places.append((*staged, "stages", names.index(stage), "arguments", field))
+    for place in (("arguments", field), (field,)):
+        places += [(*over, *place), place]
+    for found in places:
+        if found in lines:
+            return f"{_at(path, lines, found)}: {_dotted(found)}"
+    return str(path)
+
+
 def read_yaml(path: Path) -> tuple[dict[str, Any], dict[Location, int]]:
     """Read a mapping, and the line on which each key and item stands.
 

@@ -1,5 +1,6 @@
 """The command that starts a job, and what is checked before it: all that can fail, fails here."""
 
+import json
 import shlex
 import subprocess
 import sys
@@ -7,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nbkit.cluster.job import Job
-from nbkit.cluster.job_file import JobError
+from nbkit.cluster.job_file import JobError, where
 from nbkit.cluster.render import JOB_FILE, LAUNCH, SCRIPT, check, render, render_all
 
 # Runs where the training script's imports are: loads Config and lets pydantic judge the values.
 VALIDATE = """
-import importlib.util, sys
+import importlib.util, json, sys
 from pathlib import Path
 import yaml
 from pydantic import TypeAdapter, ValidationError
@@ -27,8 +28,9 @@ for name in sys.argv[2:]:
     except ValidationError as error:
         failed = True
         for found in error.errors():
-            place = ".".join(map(str, found["loc"]))
-            print(f"{name}: {place}: {found['input']!r}: {found['msg']}")
+            allowed = found.get("ctx", {}).get("expected", "")
+            says = f"the allowed values are {allowed}" if allowed else found["msg"]
+            print(json.dumps([name, str(found["loc"][0]), f"{found['input']!r}: {says}"]))
 sys.exit(3 if failed else 0)
 """
 
@@ -82,17 +84,42 @@ def check_submission(folder: Path, root: Path, job: Job, variant: str, run: Path
             raise JobError(f"{run} holds a finished run; give another --label or --run")
     files = [file.path for file in render(folder, root, variant=variant)]
     configs = [str(path) for path in files if path.name.startswith("config.")]
+    found = judge(folder / SCRIPT, root, configs)
+    if found:
+        raise JobError("\n".join(_refusals(folder / JOB_FILE, variant, found)))
+
+
+def judge(script: Path, root: Path, configs: list[str]) -> list[list[str]]:
+    """Let the ``Config`` of a training script judge files of values.
+
+    Returns:
+        for each value that it refuses: the file, the field, and what is wrong.
+
+    Raises:
+        JobError: the script cannot be loaded here.
+
+    """
     done = subprocess.run(
-        [sys.executable, "-c", VALIDATE, str(folder / SCRIPT), *configs],
+        [sys.executable, "-c", VALIDATE, str(script), *configs],
         cwd=root,
         capture_output=True,
         text=True,
     )
-    if done.returncode == 3:
-        raise JobError(f"{folder / JOB_FILE}: Config refuses values:\n{done.stdout.strip()}")
-    if done.returncode:
+    if done.returncode not in (0, 3):
         last = done.stderr.strip().splitlines()[-1:] or ["no message"]
-        raise JobError(f"{folder / SCRIPT} cannot be loaded here: {last[0]}")
+        raise JobError(f"{script} cannot be loaded here: {last[0]}")
+    # The script may print while it is imported; a finding is a line of JSON.
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith('["')]
+
+
+def _refusals(path: Path, variant: str, found: list[list[str]]) -> list[str]:
+    """One line a value that ``Config`` refuses, each once, with its place in the job file."""
+    lines = []
+    for name, field, says in found:
+        stage = Path(name).name.removeprefix("config.").removesuffix("yaml").removesuffix(".")
+        place = where(path, stage, field, variant=variant)
+        lines.append(f"{place}: Config refuses {says}")
+    return list(dict.fromkeys(lines))
 
 
 def submit(submission: Submission, root: Path) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nbkit.cluster.job_file import JobError, load_job
+from nbkit.cluster.job_file import JobError, load_job, where
 
 from .conftest import TINY
 
@@ -127,6 +127,25 @@ def test_values_must_have_a_field_in_the_training_script(tmp_path):
     empty = tmp_path / "train.py"
     empty.write_text("x = 1\n")
     assert "defines no class Config" in error(tmp_path, GOOD, script=empty)
+
+
+def test_where_a_value_of_the_training_script_stands(tmp_path):
+    path = write(tmp_path, GOOD)
+    lines = GOOD.splitlines()
+
+    def place(stage, field, variant=""):
+        found = where(path, stage, field, variant=variant).replace(f"{tmp_path}/", "")
+        _, _, rest = found.partition(":")
+        number, _, name = rest.partition(": ")
+        return lines[int(number) - 1].strip() if number else "", name
+
+    assert place("sft", "steps") == ("steps: 10", "arguments.steps")
+    assert place("dpo", "steps") == ("arguments: {steps: 20}", "stages.1.arguments.steps")
+    assert place("dpo", "model") == ("model: some/model", "model")
+    text, name = place("sft", "steps", "small")
+    assert text.startswith("small: ") and name == "variants.small.arguments.steps"
+    assert place("dpo", "steps", "small")[1] == "stages.1.arguments.steps"  # a stage's own count
+    assert place("dpo", "nothing") == ("", "")
 
 
 def test_a_missing_or_empty_file(tmp_path):

@@ -13,6 +13,7 @@ from nbkit.cluster.job_file import load_job, variant_names
 from nbkit.cluster.render import check, render_all
 from nbkit.cluster.report import report
 from nbkit.cluster.run_folder import open_run
+from nbkit.cluster.submit import judge
 
 from .conftest import JOB, REPOSITORY, render_job
 
@@ -40,6 +41,18 @@ def test_files_are_what_the_job_file_gives(folder):
     for variant in ("", *variant_names(folder / "job.yaml")):
         job = load_job(folder / "job.yaml", variant=variant, script=folder / "train.py")
         assert job.limits.cost is not None, "a job of the book has a limit on its cost"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", JOBS, ids=lambda folder: folder.name)
+def test_the_training_script_takes_every_value_of_every_variant(folder):
+    configs = [str(file.path) for file in render_all(folder, REPOSITORY) if is_config(file.path)]
+    assert configs
+    assert judge(folder / "train.py", REPOSITORY, configs) == []
+
+
+def is_config(path: Path) -> bool:
+    return path.name.startswith("config.")
 
 
 @pytest.mark.slow
