@@ -17,12 +17,11 @@ from nbkit.cluster.submit import judge
 
 from .conftest import JOB, REPOSITORY, render_job
 
-# The back-end that the processes use here (two, unless it says otherwise), and the stages of the
-# tiny size.
+# The back-end that two processes use here, and the stages of the tiny size.
 TINY: dict[str, dict[str, Any]] = {
     "dpo_7b": {"backend": "ddp"},
     "grpo_gsm8k": {"backend": "ddp", "stages": ["sft", "grpo"]},
-    "ppo_manipulation": {"backend": "single", "processes": 1},
+    "ppo_manipulation": {"backend": "ddp"},
     "rlhf_7b": {"backend": "fsdp2", "stages": ["sft", "reward", "ppo"]},
     "scaling_study": {"backend": "ddp", "stages": ["grpo", "ppo"]},
     "sft_7b": {"backend": "fsdp2"},
@@ -58,12 +57,10 @@ def is_config(path: Path) -> bool:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", sorted(TINY))
-def test_it_runs_and_reports(name, tmp_path):
+def test_it_runs_with_two_processes_and_reports(name, tmp_path):
     """The committed train.py with the defaults of its Config, launched as the real job is."""
     stages = [{"name": stage} for stage in TINY[name].get("stages", [])]
-    processes = TINY[name].get("processes", 2)
     job = JOB | {"backend": TINY[name]["backend"], "stages": stages, "venv": ".venv"}
-    job["processes"] = processes
     folder = tmp_path / name
     launch = render_job(folder, job, script=REPOSITORY / "cluster_scripts" / name / "train.py")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("SLURM")}
@@ -79,7 +76,7 @@ def test_it_runs_and_reports(name, tmp_path):
     assert run.state == "finished"
     for stage in run.stages:
         assert stage.rows, f"stage {stage.name} has logged nothing"
-        assert stage.events[0]["ranks"] == processes
+        assert stage.events[0]["ranks"] == 2
     written = report(run, tmp_path / "results")
     result = json.loads(written[0].read_text())
     assert result["device_name"] and result["stamp"]["commit"]
