@@ -76,7 +76,7 @@ def ladder(shape: str, backend: str, gpus: int, micro: int) -> list[Setting]:
     steps.append(("wide products kept", {"checkpointing": "wide", "profile": True}))
     # At the edge of memory the allocator hands pages back and forth, and the GPU waits for it.
     # Fewer rows, not more parts: with one micro-batch no gradient lives beside the activations.
-    for rows in (micro * 7 // 8, micro * 3 // 4):
+    for rows in sorted({micro * 7 // 8, micro * 3 // 4}, reverse=True):
         steps.append((f"{rows} rows", {"rows_per_gpu": rows, "micro_rows": rows}))
     if backend == "fsdp2" and gpus > 1:  # one GPU has no room for 7B's weights in both precisions
         steps.append(("weights kept", {"keep_weights": True}))

@@ -9,6 +9,7 @@ import sys
 import pytest
 import yaml
 
+from nbkit.cluster.commands import job_folders
 from nbkit.cluster.job_file import JobError
 from nbkit.cluster.render import check, render_all, write
 
@@ -53,6 +54,8 @@ def test_scripts_pass_shellcheck(make_job):
     for shape, changes in SHAPES.items():
         launch = make_job(shape, **changes)
         scripts += [*launch.glob("*.sh"), launch / "slurm.sbatch"]
+    for folder in job_folders(REPOSITORY):  # those of the book, without their variants
+        scripts += [*(folder / "launch").glob("*.s[hb]*")]
     done = subprocess.run(["shellcheck", *scripts], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
