@@ -120,8 +120,9 @@ def test_times_are_no_numbers_of_base_sixty(tmp_path):
 
 def test_values_must_have_a_field_in_the_training_script(tmp_path):
     text = GOOD.replace("  learning_rate: 1e-6", "  learning_rat: 1e-6")
+    text = text.replace("model: some/model", "precision: bfloat16")
     found = error(tmp_path, text, script=TINY)
-    assert "job.yaml:3: model: Config in tiny_train.py has no field 'model'" in found
+    assert "job.yaml:3: precision: Config in tiny_train.py has no field 'precision'" in found
     assert "job.yaml:9: arguments.learning_rat: Config in tiny_train.py has no field" in found
     assert "did you mean 'learning_rate'? it has stage, backend, steps" in found
     empty = tmp_path / "train.py"
