@@ -7,10 +7,12 @@ process that can be stopped.
 
 import re
 
+from nbkit._inputs import check_choice
 from nbkit.rewards import symbolic
-from nbkit.rewards.numerals import read_number, read_quantity, tidy
+from nbkit.rewards.numerals import read_number, read_quantity, tidy, unworded
 
 STYLES = ("gsm8k", "boxed", "last-number", "tags")
+ACCEPT = ("expression", "value", "number")
 
 _MARKER = "####"
 _TAGS = re.compile(r"<answer>((?:(?!</?answer>).)*)</answer>", re.DOTALL)
@@ -25,6 +27,7 @@ _NUMBER = re.compile(
 )
 _ORDINAL = re.compile(r"(?:st|nd|rd|th)(?![A-Za-z])")
 _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
+_QUOTIENT = re.compile(r"\d\s*/|\\[cdt]?frac")
 _FUNCTIONS = {"sqrt", "pi", "sin", "cos", "tan", "log", "ln", "exp", "frac"}
 
 
@@ -60,7 +63,12 @@ def extract_answer(text: str, *, style: str = "gsm8k") -> str | None:
 
 
 def math_score(
-    completion: str, gold: str, *, style: str = "gsm8k", timeout_s: float = 5.0
+    completion: str,
+    gold: str,
+    *,
+    style: str = "gsm8k",
+    timeout_s: float = 5.0,
+    accept: str = "value",
 ) -> float:
     """Return 1.0 if the completion's answer equals ``gold`` exactly, else 0.0.
 
@@ -68,29 +76,45 @@ def math_score(
     the members of a set or of a bare list have no order; ``50%`` is 1/2; a unit counts only where
     both sides name one. Works in any thread, worker process or event loop.
 
+    Where the gold is a plain number, an answer that equals it may still be the question: a policy
+    that writes ``58+77`` for 135 has added nothing. `accept` says what passes.
+
     Args:
         completion: what the model wrote.
         gold: the reference: a bare answer (LaTeX or not), or a GSM8K answer with its ``####``.
         style: where the completion's answer stands; see ``extract_answer``.
         timeout_s: seconds of the clock for the symbolic comparison. An answer that cannot be
             compared in that time scores 0.0 and is counted in ``symbolic.STATISTICS.timeouts``.
+        accept: for a gold that is a plain number: "value" takes any way to write one number (3.5,
+            7/2, ``2^{10}``, ``\\sqrt{16}``, ``5!``), but no sum or product of several;
+            "number" takes digits alone, and a fraction only where the gold is no whole number
+            (``48/2`` is no answer to "a half of 48"); "expression" takes whatever is equal.
 
     Raises:
-        ValueError: for a gold without an answer, and for an unknown style.
+        ValueError: for a gold without an answer, an unknown style or `accept`, and for "number" a
+            gold that is none.
         symbolic.VerifierError: the verifier itself failed; this says nothing about the answer.
 
     """
     _check_text("gold", gold)
+    check_choice("accept", accept, ACCEPT)
     reference = _reference(gold)
     answer = extract_answer(completion, style=style)
+    theirs = read_quantity(reference)
+    if accept == "number" and theirs is None:
+        raise ValueError(f"gold is no number, and accept is 'number': {reference[:80]!r}")
     if answer is None:
         return 0.0
     if answer == reference:
         return 1.0
-    ours, theirs = read_quantity(answer), read_quantity(reference)
+    ours = read_quantity(answer)
     if ours is not None and theirs is not None:
-        return float(ours.same(theirs))
-    return float(symbolic.equal(answer, reference, timeout_s=timeout_s))
+        divided = theirs.value.denominator == 1 and _QUOTIENT.search(answer)
+        return float(ours.same(theirs) and not (accept == "number" and divided))
+    if accept == "number":
+        return 0.0
+    arithmetic = accept == "expression"
+    return float(symbolic.equal(answer, reference, timeout_s=timeout_s, arithmetic=arithmetic))
 
 
 def last_box(text: str) -> str | None:
@@ -175,7 +199,7 @@ def _value_of_line(line: str) -> str | None:
     """The value that a line after #### gives: a number, or an expression if it is one."""
     line = re.sub(r"(?<!\.)[.;,!]+$", "", line.strip()).strip()
     box = last_box(line)
-    line = (line if box is None else tidy(box)).strip("\"'“”«»")
+    line = unworded(line if box is None else tidy(box)).strip("\"'“”«»")
     if re.fullmatch(r"\(\s*[^(),]*\)|\[\s*[^\[\],]*\]", line):
         line = line[1:-1].strip()
     if not line or line.startswith(("±", r"\pm", "+-", "+/-")):

@@ -6,6 +6,7 @@ SymPy through math-verify's parser; nothing is ever passed to ``eval`` (SymPy's 
 forgets the order of tuples.
 """
 
+import re
 from typing import Any
 
 import sympy
@@ -14,6 +15,7 @@ from latex2sympy2_extended.latex2sympy2 import ConversionConfig, NormalizationCo
 
 from nbkit.rewards.notation import Leaf, Relation, Sequence, Text, Tree, Unordered, read
 from nbkit.rewards.numerals import Quantity
+from nbkit.rewards.unfinished import unfinished
 
 _PARSER = ConversionConfig(
     interpret_as_mixed_fractions=True,
@@ -24,6 +26,7 @@ _PARSER = ConversionConfig(
 _NORMALISE = NormalizationConfig(basic_latex=True, units=False, boxed="none")
 MAX_POWER = 10_000
 MAX_ARGUMENT = 500  # of factorials and the like
+_NAME = re.compile(r"\\?[A-Za-z]+(?:_\{?\w+\}?)?")
 DIGITS = 60
 POINTS = (
     (sympy.Rational(7, 5), sympy.Rational(3, 11), sympy.Rational(13, 9)),
@@ -35,8 +38,14 @@ class NotReadableError(ValueError):
     """A text that is no mathematical answer in the notation that the verifier knows."""
 
 
-def equal(answer: str, gold: str) -> bool:
+def equal(answer: str, gold: str, arithmetic: bool = False) -> bool:
     """Return whether an answer equals the gold, exactly.
+
+    Args:
+        answer: of the model.
+        gold: the reference.
+        arithmetic: where the gold is a plain number, take a sum or a product of numbers too, which
+            is the question rather than its answer (``58+77`` for ``135``).
 
     Raises:
         NotReadableError: the gold cannot be read. An answer that cannot be read is unequal.
@@ -52,7 +61,28 @@ def equal(answer: str, gold: str) -> bool:
         _check_leaves(given)
     except ValueError:
         return False
-    return _same(_bare(given, reference), _bare(reference, given))
+    given, reference = _bare(given, reference), _bare(reference, given)
+    return _same(given, reference) and (arithmetic or not _leaves_work(given, reference))
+
+
+def _leaves_work(given: Tree, gold: Tree) -> bool:
+    """Whether a plain number of the gold stands as a sum or product in an answer equal to it."""
+    if isinstance(gold, Quantity):
+        return isinstance(given, Leaf) and unfinished(given.latex, _expression(given.latex))
+    if isinstance(gold, Relation) and isinstance(given, Relation):
+        sides, written = (gold.left, gold.right), (given.left, given.right)
+        numbers = [side for side in sides if isinstance(side, Quantity)]
+        names = [side for side in sides if isinstance(side, Leaf) and _NAME.fullmatch(side.latex)]
+        if not numbers or not names:
+            return False  # the line y - 2x = 1 is no solved equation
+        name = names[0]
+        solved = any(_same(side, name) for side in written)  # x - 58 = 77 is not
+        return not solved or any(_leaves_work(side, numbers[0]) for side in written)
+    if isinstance(gold, Sequence | Unordered) and isinstance(given, Sequence | Unordered):
+        if isinstance(gold, Sequence):
+            return any(map(_leaves_work, given.parts, gold.parts))
+        return any(_leaves_work(x, y) for x in given.parts for y in gold.parts if _same(x, y))
+    return False
 
 
 def _bare(tree: Tree, other: Tree) -> Tree:
@@ -84,7 +114,7 @@ def _same(a: Tree, b: Tree) -> bool:
     if isinstance(a, Quantity) and isinstance(b, Quantity):
         return a.same(b)
     if isinstance(a, Text) or isinstance(b, Text):
-        return isinstance(a, Text) and isinstance(b, Text) and a.words == b.words
+        return _words(a) is not None and _words(a) == _words(b)
     if isinstance(a, Leaf | Quantity) and isinstance(b, Leaf | Quantity):
         if a.unit and b.unit and a.unit != b.unit:
             return False
@@ -100,6 +130,13 @@ def _same(a: Tree, b: Tree) -> bool:
             return True
         return _same_line(a, b)
     return False
+
+
+def _words(tree: Tree) -> str | None:
+    """The words of a text; a product of letters may be one that was written without ``\\text``."""
+    if isinstance(tree, Leaf) and re.fullmatch(r"[a-z]( [a-z])+", tree.latex):
+        return tree.latex.replace(" ", "")
+    return tree.words if isinstance(tree, Text) else None
 
 
 def _same_members(a: tuple[Tree, ...], b: tuple[Tree, ...]) -> bool:

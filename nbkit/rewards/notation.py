@@ -80,6 +80,9 @@ _NAMED: tuple[str, ...] = (
     "sec",
 )
 _NAMED += ("csc", "log", "ln", "exp", "pi")
+_PRODUCT = r"\d*\s*[a-z]{1,4}(?![a-z])"
+# Letters that spell no word: without vowels, or a with none but its neighbours in the alphabet.
+_LETTERS = re.compile(r"[bcdfghjklmnpqrstvwxz]+|[xyz]+|[abc]+|[axyz]+")
 MAX_LENGTH = 1000
 MAX_DEPTH = 12
 
@@ -99,7 +102,7 @@ def read(text: str, depth: int = 0) -> Tree:
     quantity = read_quantity(text)
     if quantity is not None:
         return quantity
-    for reader in (_matrix, _choice, _parts, _bracketed, _relation, _words):
+    for reader in (_named_set, _matrix, _choice, _parts, _bracketed, _relation, _letters, _words):
         tree = reader(text, depth + 1)
         if tree is not None:
             return tree
@@ -120,6 +123,7 @@ def latex(text: str) -> str:
     text = re.sub(r"\^\s*\{?\\circ\}?|°", "", text)
     text = text.replace("**", "^").replace("·", r"\cdot ").replace("×", r"\times ")
     text = re.sub(r"(?<!\\)\*", r"\\cdot ", text)
+    text = re.sub(r"\)\s*\(", r")\\cdot (", text)  # which the parser adds up if both hold numbers
     text = text.replace("√", r"\sqrt ").replace("π", r"\pi ").replace("∞", r"\infty ")
     for name in _NAMED:
         text = re.sub(rf"(?<![\\A-Za-z]){name}(?![A-Za-z])", rf"\\{name} ", text)
@@ -184,6 +188,24 @@ def _split(text: str, separator: str) -> list[str]:
         depth += (text[position] in _OPEN) - (text[position] in _CLOSE)
         position += 1
     return [*parts, text[last:]]
+
+
+def _named_set(text: str, depth: int) -> Tree | None:
+    """The empty set, which is a set without members, or the set of all real numbers and its kin."""
+    if re.fullmatch(r"\\(?:emptyset|varnothing)|∅", text):
+        return Unordered("set", ())
+    match = re.fullmatch(r"\\(?:mathbb|mathbf)\s*\{?\s*([NZQRC])\s*\}?", text)
+    return Text(f"the numbers {match[1]}") if match else None
+
+
+def _letters(text: str, depth: int) -> Tree | None:
+    """Products of single letters, without a sign between them, and their differences."""
+    if not re.fullmatch(rf"-?\s*{_PRODUCT}(?:\s*-\s*{_PRODUCT})*", text):
+        return None
+    runs = re.findall(r"[a-z]{2,}", text)
+    if not runs or not all(map(_LETTERS.fullmatch, runs)):
+        return None
+    return Leaf(re.sub(r"(?<=[a-z])(?=[a-z])", " ", text))
 
 
 def _matrix(text: str, depth: int) -> Tree | None:

@@ -38,6 +38,8 @@ _UNIT = re.compile(
     r"(?:\s*\\(?:text|textrm|mathrm|mbox|textbf)\s*\{([^{}]*)\}|\s*((?:sq\.?\s)?[A-Za-z]{2}[A-Za-z]*"
     r"(?:[\s/]+(?:[A-Za-z]+\.?))*))(?:\s*(?:\^\s*\{?[23]\}?|[²³]))?\s*"
 )
+_WORDED = re.compile(r"\s*\\(?:text|textrm|mathrm|mbox|textbf)\s*\{([^{}]*)\}\s*")
+_LETTERS = re.compile(r"[xyz]{2,}|[abc]{2,}")  # 2xy is a product, 2 km a length
 _DEGREES = re.compile(r"\s*(?:\^\s*\{?\\circ\}?|°|\\degree)\s*")
 
 
@@ -71,12 +73,20 @@ def tidy(text: str) -> str:
     return text
 
 
+def unworded(text: str) -> str:
+    """Return what stands in ``\\text{…}`` if that is a number with a unit; else the text itself."""
+    match = _WORDED.fullmatch(text)
+    return match[1].strip() if match and read_quantity(match[1]) is not None else text
+
+
 def read_quantity(text: str) -> Quantity | None:
     """Return what ``text`` as a whole says as a number with a unit, or None.
 
     ``50%`` is 1/2 and never 50: one value for one notation. ``±5`` is two numbers and so None.
     """
     text = tidy(text)
+    worded = _WORDED.fullmatch(text)
+    text = worded[1].strip() if worded else text
     text = re.sub(r"(?<=\d)[.,;:]+$", "", text).strip()
     if len(text) > MAX_DIGITS or not re.search(r"\d", text):
         return None
@@ -118,6 +128,8 @@ def _read_tail(tail: str) -> tuple[Fraction, str] | None:
         return None
     words = (match[1] or match[2] or "").lower().replace(".", "").split()
     if any(word in _NOT_UNITS for word in words) or len(words) > 5:
+        return None
+    if match[2] and _LETTERS.fullmatch(match[2]):
         return None
     while words and words[0] in _SCALES:
         factor *= _SCALES[words.pop(0)]

@@ -18,21 +18,23 @@ def form_reward(completion: str) -> float:
 
 
 def correctness_reward(completion: str, gold: str) -> float:
-    """Return 1 if the one answer between the tags equals the gold exactly, otherwise -1.
+    """Return 1 if the one answer between the tags is the gold's number, otherwise -1.
+
+    It must be written as a number: a sum that equals it is the question once more.
 
     Args:
         completion: what the model wrote.
-        gold: a bare answer, or one of GSM8K with its ``####``.
+        gold: a bare number, or an answer of GSM8K with its ``####``.
 
     Raises:
-        ValueError: a gold without an answer.
+        ValueError: a gold without a number.
         nbkit.rewards.symbolic.VerifierError: the verifier failed, which says nothing of the answer.
 
     """
     once = all(completion.count(tag) == 1 for tag in _ANSWER_TAGS)
     if not once or extract_answer(completion, style="tags") is None:
         return MISS
-    return RIGHT if math_score(completion, gold, style="tags") else MISS
+    return RIGHT if math_score(completion, gold, style="tags", accept="number") else MISS
 
 
 def reward(completion: str, gold: str) -> Composed:

@@ -16,6 +16,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 START_SECONDS = 60.0
 MAX_IDLE = 2  # workers that wait for work; more may run at once, one a calling thread
@@ -53,13 +54,14 @@ class Statistics:
 STATISTICS = Statistics()
 
 
-def equal(answer: str, gold: str, *, timeout_s: float = 5.0) -> bool:
+def equal(answer: str, gold: str, *, timeout_s: float = 5.0, arithmetic: bool = False) -> bool:
     """Return whether two answers (LaTeX or plain) are the same, exactly.
 
     Args:
         answer: of the model. One that cannot be read, or compared in time, is not equal.
         gold: the reference.
         timeout_s: seconds of the clock for this comparison; the start of a worker not counted.
+        arithmetic: take ``58+77`` for ``135``; see ``nbkit.rewards.equality.equal``.
 
     Raises:
         ValueError: the gold cannot be read, or the time is not positive.
@@ -71,7 +73,7 @@ def equal(answer: str, gold: str, *, timeout_s: float = 5.0) -> bool:
     STATISTICS.count("comparisons")
     worker = _take()
     try:
-        reply = worker.ask({"answer": answer, "gold": gold}, timeout_s)
+        reply = worker.ask({"answer": answer, "gold": gold, "arithmetic": arithmetic}, timeout_s)
     except TimeoutError:
         worker.stop()
         STATISTICS.count("timeouts")
@@ -120,7 +122,7 @@ class _Worker:
                 "symbolic worker does not start; are sympy and math-verify installed?"
             ) from error
 
-    def ask(self, request: dict[str, str], timeout_s: float) -> dict[str, object]:
+    def ask(self, request: dict[str, Any], timeout_s: float) -> dict[str, object]:
         """Send a request and wait for the reply; TimeoutError past the time."""
         assert self.process.stdin is not None
         message = memoryview(json.dumps(request).encode() + b"\n")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nbkit.advantages import discounted_returns, group_advantages, whiten
-from nbkit.generate import Generation, generate
+from nbkit.generate import Generation, clear, generate
 from nbkit.generate.sampling import row_seeds
 from nbkit.masks import place_sequence_reward
 from nbkit.trainers.grpo_config import GRPOConfig
@@ -173,7 +173,10 @@ def _round(
         pad_id=vocabulary.pad_id,
         seeds=seeds,
         group_size=size,
+        dtype=torch.bfloat16 if config.sampler_dtype else None,
     )
+    if config.release_engine:
+        clear(model)
     cut, rows = made.truncated.tolist(), made.lists()
     sampled = time.perf_counter()
     completions = [

@@ -48,6 +48,9 @@ class GRPOConfig:
         minibatches: gradient steps a pass.
         micro_tokens: budget (rows x longest) of one forward pass; None: a minibatch at once. It
             changes memory and speed, not the gradient.
+        sampler_dtype: "bfloat16": sample with a copy of the weights in it, as a ``parallel`` of
+            that precision computes the loss; None: the weights as they are.
+        release_engine: give the sampler's memory back before the update; costs a start of it.
         learning_rate: of AdamW.
         decay: linearly, to a tenth at the last update.
         warmup: updates of linear warm-up.
@@ -85,6 +88,8 @@ class GRPOConfig:
     epochs: int = 1
     minibatches: int = 1
     micro_tokens: int | None = None
+    sampler_dtype: Literal["bfloat16"] | None = None
+    release_engine: bool = False
     learning_rate: float = 1e-3
     decay: bool = True
     warmup: int = 5
@@ -116,6 +121,7 @@ class GRPOConfig:
         check_choice("kl_kind", self.kl_kind, ("k1", "k2", "k3"))
         check_choice("kl_place", self.kl_place, ("loss", "reward"))
         check_choice("silent_groups", self.silent_groups, ("count", "exclude"))
+        check_choice("sampler_dtype", self.sampler_dtype, ("bfloat16", None))
         self._check_together()
 
     def _check_together(self) -> None:

@@ -5,8 +5,8 @@ import pytest
 from nbkit.rewards import math_score
 
 
-def boxed(answer: str, gold: str) -> float:
-    return math_score(f"so \\boxed{{{answer}}}", gold, style="boxed")
+def boxed(answer: str, gold: str, **settings) -> float:
+    return math_score(f"so \\boxed{{{answer}}}", gold, style="boxed", **settings)
 
 
 EQUAL = [
@@ -66,7 +66,23 @@ EQUAL = [
     (r"\emptyset", r"\emptyset"),
     ("12_8", "12_{8}"),
     (r"\infty", r"\infty"),
-    ("0.1+0.2", "0.3"),
+    (r"\varnothing", r"\emptyset"),
+    (r"\{\}", r"\emptyset"),
+    (r"\mathbb{R}", r"\mathbb R"),
+    ("xy", "yx"),
+    ("xy", r"x\cdot y"),
+    (r"x\cdot y", "yx"),
+    ("ab", "ba"),
+    ("2xy", "2yx"),
+    ("-3ab", "-3ba"),
+    ("xyz", "zyx"),
+    ("xy - ab", "-ba + yx"),
+    (r"\frac{ab}{2}", r"\frac{ba}{2}"),
+    (r"\text{xy}", "xy"),
+    ("km", r"\text{km}"),
+    (r"\text{5 cm}", "5"),
+    (r"\mathrm{5\,cm}", "5 cm"),
+    ("5", r"\text{5 apples}"),
     (r"\frac{x}{2}", "0.5x"),
     (r"10^{-2}", "0.01"),
     (r"2^{10}", "1024"),
@@ -126,6 +142,27 @@ UNEQUAL = [
     ("1000000.1", "1000000"),
     ("x^2", "x^3"),
     ("x", "y"),
+    ("xy", "xz"),
+    ("ab", "a+b"),
+    ("xy", "x"),
+    ("2xy", "2"),
+    ("3ab", "3"),
+    ("on", "no"),
+    ("cat", "act"),
+    ("east", "seat"),
+    (r"\text{on}", r"\text{no}"),
+    (r"\text{5 or 6}", "5"),
+    (r"\text{5 cm}", "5 m"),
+    (r"\text{not 5}", "5"),
+    ("5", r"\emptyset"),
+    (r"\emptyset", "5"),
+    (r"\{5\}", r"\emptyset"),
+    (r"\emptyset", r"\{0\}"),
+    (r"\text{no solution}", "5"),
+    (r"\mathbb{R}", r"\mathbb{Z}"),
+    ("5", r"\mathbb{R}"),
+    ("(5)(50)", "55"),
+    ("5(50)", "55"),
     ("X", "x"),
     (r"\sqrt{x^2}", "x"),
     ("x > 1", r"x \ge 1"),
@@ -156,6 +193,68 @@ def test_equal(answer, gold):
 @pytest.mark.parametrize(("answer", "gold"), UNEQUAL)
 def test_unequal(answer, gold):
     assert boxed(answer, gold) == 0.0
+
+
+# Equal to their gold, and yet the question: what `accept` is about.
+WORK_LEFT = [
+    ("58+77+55+26+34", "250"),
+    ("49-18+2-30", "3"),
+    ("10 - 3", "7"),
+    ("0.1+0.2", "0.3"),
+    (r"5\cdot 50", "250"),
+    ("5*50", "250"),
+    ("5×50", "250"),
+    ("(5)(50)", "250"),
+    ("250+0", "250"),
+    (r"250\cdot 1", "250"),
+    (r"\frac{58+77}{1}", "135"),
+    (r"\sqrt{(58+77)^2}", "135"),
+    ("(58+77)^1", "135"),
+    ("|58|+|77|", "135"),
+    (r"\max(58+77, 1)", "135"),
+    ("x+58-x+77", "135"),
+    (r"\frac{58x}{x}+\frac{77x}{x}", "135"),
+    ("x=58+77", "135"),
+    ("x=58+77", "x=135"),
+    ("x-58=77", "x=135"),
+    ("(58+77, 3)", "(135, 3)"),
+    (r"\{58+77, 3\}", r"\{3, 135\}"),
+    (r"\begin{pmatrix}58+77\\2\end{pmatrix}", r"\begin{pmatrix}135\\2\end{pmatrix}"),
+]
+
+
+@pytest.mark.parametrize(("answer", "gold"), WORK_LEFT)
+def test_a_copied_sum_is_no_answer(answer, gold):
+    assert boxed(answer, gold) == 0.0
+    assert boxed(answer, gold, accept="expression") == 1.0
+
+
+def test_a_number_may_be_written_in_many_ways():
+    for answer, gold in [
+        ("1/2", "0.5"), ("50%", "0.5"), ("3.5", "7/2"), (r"2^{10}", "1024"), (r"\sqrt{16}", "4"),
+        ("5!", "120"), (r"\binom{5}{2}", "10"), (r"\log_2 8", "3"), (r"\log_{10}(100)", "2"),
+        (r"\frac{3}{-4}", "-0.75"), ("-(-5)", "5"), (r"3\times 10^4", "30000"),
+        (r"\sum_{i=1}^{10} i", "55"), ("2+3i", "3i+2"), ("x = 5", "x = 5.0"), ("48/2", "24"),
+        ("1+1", "2+3-3"),
+    ]:  # fmt: skip
+        assert boxed(answer, gold) == 1.0, answer
+
+
+def test_digits_alone_where_a_number_is_asked_for():
+    for answer, gold in [
+        ("24", "24"), ("24.0", "24"), ("+24", "24"), ("$1,234", "1234"), ("24 apples", "24"),
+        ("1/2", "0.5"), (r"\frac{2}{4}", "1/2"), ("50%", "0.5"), ("5 km/h", "5"),
+    ]:  # fmt: skip
+        assert boxed(answer, gold, accept="number") == 1.0, answer
+    for answer, gold in [
+        ("48/2", "24"), (r"\frac{48}{2}", "24"), ("20+4", "24"), ("2^{10}", "1024"), ("5!", "120"),
+        ("25", "24"), ("x = 24", "24"),
+    ]:  # fmt: skip
+        assert boxed(answer, gold, accept="number") == 0.0, answer
+    with pytest.raises(ValueError, match="gold is no number"):
+        boxed("x", "x+1", accept="number")
+    with pytest.raises(ValueError, match="accept must be one of"):
+        boxed("5", "5", accept="all")
 
 
 def test_math_verify_itself_says_otherwise():

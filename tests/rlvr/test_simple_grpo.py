@@ -3,7 +3,10 @@
 import pytest
 import torch
 
+from nbkit.envs.arithmetic import Sum
 from nbkit.rewards import simple_grpo
+from nbkit.trainers.grpo_recipe import verifier
+from nbkit.trainers.grpo_scoring import Completion
 from nbkit.trainers.grpo_update import completion_logprobs
 from nbkit.trainers.reference_server import ReferenceServer, pack, unpack
 from tests.rlvr.small import hand_made, model
@@ -25,6 +28,10 @@ def form(answer, thought="t"):
         (form("234"), "1,234", (1.25, -1)),
         (form("0.333"), "1/3", (1.25, -1)),
         (form("8") + " 7", "7", (-1, -1)),
+        (form("49-18+2-30"), "3", (1.25, -1)),  # the question is no answer
+        (form("10 - 3"), "So 7.\n#### 7", (1.25, -1)),
+        (form(r"2\cdot 3+1"), "7", (1.25, -1)),
+        (form("14/2"), "7", (1.25, -1)),
         (form("8") + form("7"), "7", (-1, -1)),
         (form("", ""), "7", (-1, -1)),
         ("<answer>7</answer>", "7", (-1, 1)),
@@ -40,9 +47,25 @@ def test_rewards(completion, gold, pair):
     assert both.parts == {"correct": float(pair[1] > 0), "format": float(pair[0] > 0)}
 
 
+@pytest.mark.parametrize(
+    "answer",
+    ["58+77+55", "58 + 77 + 55", "190+0", "190-0", "190*1", "380/2", "(190)+0", "190.5-.5"],
+)
+def test_job_and_recipe_agree_that_a_copied_sum_is_wrong(answer):
+    problem = Sum((58, 77, 55))
+    made = Completion(form(answer), 30, False)
+    assert verifier([problem], [made])[0].total == 0.0
+    assert simple_grpo.correctness_reward(made.text, str(problem.answer)) == -1
+    right = Completion(form("190"), 30, False)
+    assert verifier([problem], [right])[0].total == 1.0
+    assert simple_grpo.correctness_reward(right.text, str(problem.answer)) == 1
+
+
 def test_a_gold_without_an_answer_is_an_error():
     with pytest.raises(ValueError, match="gold"):
         simple_grpo.correctness_reward(form("7"), "")
+    with pytest.raises(ValueError, match="gold is no number"):
+        simple_grpo.correctness_reward(form("7"), "x+1")
 
 
 def test_only_tensors_are_read():
