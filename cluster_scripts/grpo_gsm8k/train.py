@@ -1,4 +1,4 @@
-# Generated, sha256 3d6942e9a8e38ddd
+# Generated, sha256 053f1c812807e3d5
 """Training script of the job `grpo_gsm8k`, tangled from notebooks/23_rlvr.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 import yaml
 from pydantic import TypeAdapter
 
@@ -20,7 +19,8 @@ from nbkit.cluster.run import Run
 from nbkit.data.encode import Example
 from nbkit.data.gsm8k import WordProblem, load_gsm8k
 from nbkit.envs.word_problems import StoryVocabulary, draw_stories, story_corpus
-from nbkit.generate import generate
+from nbkit.generate import clear, generate
+from nbkit.parallel import ParallelConfig, connect, join
 from nbkit.policies_hf import tiny_model
 from nbkit.rewards import simple_grpo
 from nbkit.rewards.compose import Composed
@@ -36,7 +36,7 @@ class Config:
     stage: str = "sft"
     model: str = ""  # a name or folder; empty: a small model from scratch, on generated problems
     data: str = ""  # a folder with GSM8K's train.jsonl and test.jsonl; empty: generated problems
-    backend: str = "single"  # or "ddp": every device samples and learns its own prompts
+    backend: str = "single"  # or "ddp": every device samples and learns its share
     width: int = 64  # of the model from scratch
     layers: int = 2
     heads: int = 4
@@ -53,6 +53,8 @@ class Config:
     learning_rate: float = 1e-4
     kl_coefficient: float = 0.0
     micro_tokens: int = 4096  # of one forward pass
+    precision: str = "float32"  # or bfloat16: of sampling and passes; the optimiser's stay float32
+    checkpointing: str = "none"  # full or selective: less memory for activations
     evaluate_every: int = 2
     evaluate_on: int = 32  # held-out problems
     save_every: int = 10
@@ -68,11 +70,21 @@ SYSTEM = (
 
 
 class ChatVocabulary:
-    """A downloaded tokenizer with its chat template, in the form that the trainer expects."""
+    """A downloaded tokenizer with its chat template, in the form that the trainer expects.
 
-    def __init__(self, tokenizer: Any) -> None:
-        self.tokenizer, self.eos_id = tokenizer, tokenizer.eos_token_id
-        self.pad_id = self.eos_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+    An answer may end at more than one id: the tokenizer names one, the model's generation
+    settings often several (the end of a turn, and the end of a text).
+    """
+
+    def __init__(self, tokenizer: Any, generation: Any) -> None:
+        named = generation.eos_token_id
+        ends = named if isinstance(named, list) else [named]
+        ids = dict.fromkeys([tokenizer.eos_token_id, *ends])
+        self.tokenizer, self.eos_id = tokenizer, tuple(i for i in ids if i is not None)
+        if not self.eos_id:
+            raise ValueError("tokenizer: it names no end of an answer, and neither does the model")
+        pad = tokenizer.pad_token_id
+        self.pad_id = self.eos_id[0] if pad is None else pad
 
     def encode(self, text: str) -> list[int]:
         """Ids of the chat up to where the assistant begins."""
@@ -83,10 +95,10 @@ class ChatVocabulary:
         return self.tokenizer.encode(chat, add_special_tokens=False)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text up to the end of the assistant's turn."""
+        """The text up to the end of the assistant's turn, without special tokens."""
         ids = list(ids)
-        end = ids.index(self.eos_id) if self.eos_id in ids else len(ids)
-        return self.tokenizer.decode(ids[:end], skip_special_tokens=False)
+        end = next((i for i, token in enumerate(ids) if token in self.eos_id), len(ids))
+        return self.tokenizer.decode(ids[:end], skip_special_tokens=True)
 
 
 def starting_point(config: Config, run: Run) -> tuple[Any, Any]:
@@ -103,7 +115,7 @@ def starting_point(config: Config, run: Run) -> tuple[Any, Any]:
 
     tokenizer = AutoTokenizer.from_pretrained(config.model)
     model = AutoModelForCausalLM.from_pretrained(config.model, dtype=torch.float32)
-    return model.to(config.device).eval(), ChatVocabulary(tokenizer)
+    return model.to(config.device).eval(), ChatVocabulary(tokenizer, model.generation_config)
 
 
 def problems_of(config: Config) -> tuple[list[WordProblem], list[WordProblem]]:
@@ -139,7 +151,8 @@ def held_out_accuracy(model: Any, vocabulary: Any, problems: Sequence[Any], conf
             eos_ids=vocabulary.eos_id,
             pad_id=vocabulary.pad_id,
             seeds=config.seed,
-            max_batch=256,
+            max_batch=128,
+            dtype=torch.bfloat16 if config.precision == "bfloat16" else None,
         )
         texts = [vocabulary.decode(row) for row in made.lists()]
         parts = [
@@ -149,6 +162,7 @@ def held_out_accuracy(model: Any, vocabulary: Any, problems: Sequence[Any], conf
         for part in ("correct", "format"):
             found[f"held out/{part}, {name}"] = sum(p[part] for p in parts) / len(parts)
         found[f"held out/length, {name}"] = made.lengths.float().mean().item()
+    clear(model)  # the sampler's memory makes room for the update
     return found
 
 
@@ -182,50 +196,48 @@ def teach(config: Config, run: Run) -> dict:
     return run.finish(held_out_accuracy(model, vocabulary, held_out, config))
 
 
-class AveragedAdamW(torch.optim.AdamW):
-    """AdamW that first averages the gradients over all devices, then clips their norm at 1."""
-
-    def step(self, closure: Any = None) -> Any:
-        """Average, clip, step; every device takes the same step."""
-        parameters = [p for group in self.param_groups for p in group["params"]]
-        for p in parameters:
-            if p.grad is None:
-                p.grad = torch.zeros_like(p)
-            dist.all_reduce(p.grad)
-            p.grad /= dist.get_world_size()
-        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
-        return super().step(closure)
-
-
 def learn(config: Config, run: Run) -> dict:
     """GRPO against the verifier."""
     model, vocabulary = starting_point(config, run)
     problems, held_out = problems_of(config)
+    parallel = connect(
+        ParallelConfig(
+            backend=config.backend,
+            precision=config.precision,
+            checkpointing=config.checkpointing,
+            seed=config.seed,
+        ),
+        join(config.device),
+    )
+    low = config.precision == "bfloat16"
     settings = variant(
         config.algorithm,
         updates=config.steps,
-        prompts=config.prompts,
+        prompts=config.prompts * parallel.world.size,
         group_size=config.group_size,
         max_new_tokens=config.max_new_tokens,
         temperature=config.temperature,
         learning_rate=config.learning_rate,
         kl_coefficient=config.kl_coefficient,
         micro_tokens=config.micro_tokens,
-        max_grad_norm=None if config.backend == "ddp" else 1.0,
+        sampler_dtype="bfloat16" if low else None,
+        release_engine=low,
     )
     reference = starting_point(config, run)[0] if config.kl_coefficient else None
-    generator = torch.Generator(config.device).manual_seed(config.seed + 1000 * run.rank)
+    generator = torch.Generator(config.device).manual_seed(config.seed)
     trainer = GRPOTrainer(
-        model, vocabulary, problems, reward_fn, settings, reference=reference, generator=generator
+        model,
+        vocabulary,
+        problems,
+        reward_fn,
+        settings,
+        reference=reference,
+        generator=generator,
+        parallel=parallel,
     )
-    if config.backend == "ddp":
-        group = trainer.optimiser.param_groups[0]
-        trainer.optimiser = AveragedAdamW(
-            group["params"], lr=group["lr"], betas=group["betas"], weight_decay=0.0
-        )
     found = run.resume()
     if found is not None:
-        resume(found.folder / f"trainer_{run.rank}.pt", trainer)
+        resume(found.folder / "trainer", trainer)
     before = held_out_accuracy(model, vocabulary, held_out, config)
     while not trainer.finished:
         metrics = trainer.step()
@@ -236,10 +248,14 @@ def learn(config: Config, run: Run) -> dict:
         run.checkpoint(
             done,
             every=config.save_every,
-            write=lambda folder: save(folder / f"trainer_{run.rank}.pt", trainer),
+            write=lambda folder: save(folder / "trainer", trainer),
         )
     if run.folder is not None and run.is_main:
-        torch.save(model.state_dict(), run.output / "model.pt")
+        if config.model:
+            model.save_pretrained(run.output)
+            vocabulary.tokenizer.save_pretrained(run.output)
+        else:
+            torch.save(model.state_dict(), run.output / "model.pt")
     seen = [row for row in run.history if "held out/correct, sampled" in row]
     curve = {
         name: [row[name] for row in seen]
@@ -265,10 +281,7 @@ def main(config: Config) -> dict:
     """Run one stage; return its result."""
     if config.backend not in ("single", "ddp"):
         raise ValueError(f"backend must be single or ddp for this job; got {config.backend!r}")
-    if config.backend == "ddp" and not dist.is_initialized():
-        dist.init_process_group("nccl" if config.device == "cuda" else "gloo")
-        if config.device == "cuda":
-            torch.cuda.set_device(dist.get_rank() % torch.cuda.device_count())
+    join(config.device)
     torch.set_float32_matmul_precision("high")
     torch.manual_seed(config.seed)
     with Run.start(

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 215b1f35b086d356
-# GRPO with verifiable rewards on GSM8K, Qwen2.5-1.5B, one node of 8 GPUs.
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 7ddd5cdd72bdce72
+# GRPO with verifiable rewards on GSM8K, Qwen2.5-1.5B-Instruct, one node of 8 GPUs.
 #
 #   bash cluster_scripts/grpo_gsm8k/launch/torchrun.sh RUN          all stages, on this machine
 #   bash cluster_scripts/grpo_gsm8k/launch/torchrun.sh RUN STAGE    one node's processes of one stage (slurm.sbatch)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 e769ef91458e12ae
-# GRPO with verifiable rewards on GSM8K, Qwen2.5-3B, one node of 8 GPUs.
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 0cb2111ef6d16552
+# GRPO with verifiable rewards on GSM8K, Qwen2.5-3B-Instruct, one node of 8 GPUs.
 #
 #   bash cluster_scripts/grpo_gsm8k/launch/3b/torchrun.sh RUN          all stages, on this machine
 #   bash cluster_scripts/grpo_gsm8k/launch/3b/torchrun.sh RUN STAGE    one node's processes of one stage (slurm.sbatch)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 ec9ae69389056e28
-# GRPO with verifiable rewards on GSM8K, Qwen2.5-1.5B, one GPU.
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 156a8fe330fb05d3
+# GRPO with verifiable rewards on GSM8K, Qwen2.5-1.5B-Instruct, one GPU.
 #
 #   bash cluster_scripts/grpo_gsm8k/launch/one_gpu/torchrun.sh RUN          all stages, on this machine
 #   bash cluster_scripts/grpo_gsm8k/launch/one_gpu/torchrun.sh RUN STAGE    one node's processes of one stage (slurm.sbatch)
