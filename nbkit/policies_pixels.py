@@ -133,10 +133,10 @@ class PixelActorCritic(nn.Module):
         self.policy_head = nn.Linear(width, actions)
         self.value_head = nn.Linear(width, 1)
         self.log_std = nn.Parameter(torch.full((actions,), float(log_std)))
-        gains = {self.policy_head: 0.01, self.value_head: 1.0}
+        gains: dict[nn.Module, float] = {self.policy_head: 0.01, self.value_head: 1.0}
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Conv2d):
-                gain = gains.get(module, math.sqrt(2))  # type: ignore[call-overload]
+                gain = gains.get(module, math.sqrt(2))
                 nn.init.orthogonal_(module.weight, gain, generator=generator)
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)

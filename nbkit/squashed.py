@@ -9,6 +9,7 @@ and any comparison of densities need it.
 import math
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import torch
 from gymnasium import spaces
@@ -68,7 +69,7 @@ class SquashActions:
         self.env, self.num_envs = env, env.num_envs
         self.observation_size = env.observation_size
         self.low, self.high = torch.from_numpy(space.low), torch.from_numpy(space.high)
-        self.action_space = spaces.Box(-np.inf, np.inf, space.shape, np.float32)
+        self.action_space: gym.Space[Any] = spaces.Box(-np.inf, np.inf, space.shape, np.float32)
 
     def reset(self, seed: int) -> Tensor:
         """Begin new episodes everywhere."""

@@ -148,25 +148,25 @@ class ArmCore:
             ValueError: actions of another shape, or not finite.
 
         """
-        actions = np.asarray(actions, dtype=np.float64)
-        if actions.shape != (self.num_envs, ACTION_SIZE):
+        asked: Array = np.asarray(actions, dtype=np.float64)
+        if asked.shape != (self.num_envs, ACTION_SIZE):
             raise ValueError(
-                f"actions must be (N, 2) = ({self.num_envs}, 2); got {tuple(actions.shape)}"
+                f"actions must be (N, 2) = ({self.num_envs}, 2); got {tuple(asked.shape)}"
             )
-        if not np.isfinite(actions).all():
+        if not np.isfinite(asked).all():
             raise ValueError("actions hold NaN or infinity: has the policy diverged?")
-        actions = np.clip(actions, -1.0, 1.0)
+        asked = np.clip(asked, -1.0, 1.0)
         before = self.cost
         for i, (model, data, queue) in enumerate(
             zip(self.models, self.datas, self._queues, strict=True)
         ):
             if len(queue) > 1:
                 queue[:-1] = queue[1:]
-            queue[-1] = actions[i]
+            queue[-1] = asked[i]
             data.ctrl[:] = queue[0] * SPEED_LIMIT
             mujoco.mj_step(model, data, SUBSTEPS)
             self.qpos[i], self.qvel[i] = data.qpos, data.qvel
-        self.last_action = actions
+        self.last_action = asked
         self.steps += 1
         self._look()
         success = self.task.success(self)
@@ -175,7 +175,7 @@ class ArmCore:
             cost_before_m=before,
             cost_m=self.cost,
             success=success,
-            actions=actions,
+            actions=asked,
             gamma=self.gamma,
         )
         truncated = (self.steps >= self.episode_steps) & ~success

@@ -17,7 +17,7 @@ RENDER_SIZE = (240, 320)
 _EVERY = np.zeros(1, dtype=np.int64)
 
 
-def arm_spaces(task: ArmTask) -> tuple[spaces.Box, spaces.Box]:
+def arm_spaces(task: ArmTask) -> tuple[Any, Any]:
     """Return the observation space and the action space of one arm."""
     size = (task.observation_size,)
     return (

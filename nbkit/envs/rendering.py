@@ -168,7 +168,12 @@ _OPEN: "weakref.WeakSet[SceneRenderer]" = weakref.WeakSet()
 @cache
 def _close_at_exit() -> None:
     """Close what is open before MuJoCo, which registered earlier, ends the connection to EGL."""
-    atexit.register(lambda: [renderer.close() for renderer in list(_OPEN)])
+    atexit.register(_close_all)
+
+
+def _close_all() -> None:
+    for renderer in list(_OPEN):
+        renderer.close()
 
 
 def _free(gl: Any, buffers: Any) -> None:

@@ -1,6 +1,6 @@
 """The tasks of chapter 41 with the settings that were found for them, on seeds 100 and above."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -40,7 +40,7 @@ class ArmTaskSettings:
 
     """
 
-    make: type[ArmVectorEnv]
+    make: Callable[..., ArmVectorEnv]
     config: PPOConfig
     num_envs: int = 32
     reward: str = "dense"
@@ -52,7 +52,7 @@ class ArmTaskSettings:
         """Make N arms; ``settings`` replace ``env_settings``."""
         given = {**self.env_settings, **settings}
         arms = self.make(num_envs, reward=self.reward, gamma=self.config.gamma, **given)
-        env = VectorEnvAdapter(arms)
+        env: ControlEnv = VectorEnvAdapter(arms)
         return SquashActions(env) if self.squash else env
 
     def trainer(self, seed: int, **changes: Any) -> PPOTrainer:

@@ -117,13 +117,13 @@ def test_the_update_of_chapter_12_learns_through_it():
     env = IsaacAdapter(FakeIsaacReach(64))
     policy = policy_for(env)
     config = PPOConfig(
-        total_steps=200_000, gamma=0.95, lam=0.95, epochs=4, minibatch_size=512,
+        total_steps=200_000, gamma=0.95, lam=0.95, epochs=6, minibatch_size=256,
         advantage_normalisation="batch", learning_rate=2e-3,
     )  # fmt: skip
     optimiser = torch.optim.Adam(policy.parameters(), lr=config.learning_rate)
     generator = torch.Generator().manual_seed(0)
     observations, won = env.reset(0), []
-    for _ in range(60):
+    for _ in range(50):
         batch, observations, ends = collect_same_step(
             env, policy, observations, 32, generator, gamma=config.gamma, lam=config.lam
         )
