@@ -32,6 +32,31 @@ def test_log_probabilities_are_those_of_the_tempered_distribution():
     assert (batch.logprobs - plain).abs().max() > 0.1
 
 
+def test_the_sampler_is_released_and_computes_in_the_precision_asked_for():
+    from nbkit.generate.engine import _ENGINES
+
+    found = {}
+    for name, changes in {
+        "kept": {},
+        "released": {"release_engine": True},
+        "bfloat16": {"sampler_dtype": "bfloat16"},
+    }.items():
+        body, stream = model(), PromptStream(len(PROBLEMS), generator(0))
+        batch, _ = sample_batch(body, VOCABULARY, PROBLEMS, stream, by_length, config(**changes))
+        found[name] = batch
+        engines = _ENGINES.get(body, {})
+        assert (len(engines) == 0) == (name == "released")
+        assert all(key[0] is (torch.bfloat16 if name == "bfloat16" else None) for key in engines)
+        assert next(body.parameters()).dtype == torch.float32
+    assert torch.equal(found["kept"].ids, found["released"].ids)
+    one, other = found["kept"], found["bfloat16"]
+    rows = (one.ids[:, : other.ids.shape[1]] == other.ids[:, : one.ids.shape[1]]).all(1)
+    gap = (one.logprobs[rows] - other.logprobs[rows]).abs().max()
+    assert rows.any() and 0 < gap < 0.1
+    with pytest.raises(ValueError, match="sampler_dtype"):
+        config(sampler_dtype="float16")
+
+
 def test_dynamic_sampling_asks_until_the_batch_is_full_and_counts_what_it_discards():
     """Only every third group has a signal: twelve groups must be asked for four."""
     seen = []
