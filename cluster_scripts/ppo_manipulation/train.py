@@ -120,7 +120,7 @@ def make_trainer(config: Config, run: Run) -> PixelTrainer:
 
 
 def share_left(config: Config, updates: int, started: float) -> float:
-    """The share of the budget that is left, by updates or by the clock: 1 at first, 0 at the end."""
+    """The share of the budget that is left, by updates or by the clock: from 1 to 0."""
     left = 1.0 - updates / config.updates
     if config.minutes:
         left = min(left, 1.0 - (time.perf_counter() - started) / (60 * config.minutes))

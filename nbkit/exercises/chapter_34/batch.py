@@ -57,9 +57,11 @@ def oracle(given: Given, ranks: int) -> Answer:
         return None
     most = max([train or 0, micro or 0, steps or 0]) + 1
     for m in range(1, most) if micro is None else [micro]:
-        options = [steps]
-        if steps is None:
-            options = [*range(1, most)] if train is not None and micro is not None else [1]
+        options = [1]
+        if steps is not None:
+            options = [steps]
+        elif train is not None and micro is not None:
+            options = [*range(1, most)]
         for a in options:
             rows = sum(m for _ in range(a) for _ in range(ranks)) if m > 0 and a > 0 else 0
             if rows > 0 and (train is None or rows == train):
