@@ -1,4 +1,4 @@
-# Generated, sha256 845fcfe3d2c6ce63
+# Generated, sha256 07f6a9bc3c663e22
 """Training script of the job `ppo_manipulation`, tangled from notebooks/41_manipulation.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
