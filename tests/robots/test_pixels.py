@@ -62,7 +62,8 @@ def test_together_and_one_by_one_are_the_same_picture():
     single = SceneRenderer(env.core.models[0], 48, 48)
     for i in range(5):
         alone = single.render(env.core.models[0], env.core.datas[i], "overhead")
-        assert np.array_equal(alone.transpose(2, 0, 1), many[i])
+        apart = np.abs(alone.transpose(2, 0, 1).astype(int) - many[i].astype(int))
+        assert apart.max() <= 1  # of 255: another corner of the buffer rounds otherwise
     with pytest.raises(ValueError, match="made for 1"):
         single.render_many(env.core.models, env.core.datas, "side")
     single.close()
