@@ -139,7 +139,11 @@ LATENCY = Exercise(
             "actions of the episode before still arrive after a reset: empty the queue there",
         ),
         Mutant("no latency", _ignored, "the actions arrive at once: the latency is not used"),
-        Mutant("one step early", _early, "actions arrive one step too early: a latency of one step must delay by one"),
+        Mutant(
+            "one step early",
+            _early,
+            "actions arrive one step too early: a latency of one step must delay by one",
+        ),
         Mutant("one step late", _late, "actions arrive one step too late: latency 0 is at once"),
         Mutant(
             "the first action at once",
