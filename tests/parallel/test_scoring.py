@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from nbkit.parallel import scoring
-from nbkit.parallel.flops import flops_per_token, matrix_weights
+from nbkit.parallel.flops import flops_per_token, matrix_weights, peak_flops
 from nbkit.parallel.scoring import attach_scoring, linear_logprobs
 from tests.rlvr.small import VOCABULARY, model
 
@@ -68,6 +69,38 @@ def test_operations_are_counted_from_the_modules():
     linear = sum(m.weight.numel() for m in net.modules() if isinstance(m, torch.nn.Linear))
     assert matrix_weights(net.config) == linear  # the head among them, the embedding not
     assert flops_per_token(net.config, 10) == 6 * linear + 6 * 3 * 32 * 10
+
+
+def test_heads_may_be_wider_than_the_model():
+    """As in Qwen3: what attention costs follows from its heads, not from the model's width."""
+    shape = Qwen3Config(
+        vocab_size=50, hidden_size=32, num_hidden_layers=3, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=16, intermediate_size=48,
+    )  # fmt: skip
+    net = Qwen3ForCausalLM(shape)
+    linear = sum(m.weight.numel() for m in net.modules() if isinstance(m, torch.nn.Linear))
+    assert matrix_weights(shape) == linear
+    # Of all pairs, scores and weighted sums, 2 operations each: forward 4 H Q T, backward twice.
+    assert flops_per_token(shape, 10) == 6 * linear + 3 * (12 * 4 * 16 * 10) / 2
+
+
+@pytest.mark.parametrize(
+    ("name", "peak"),
+    [
+        ("NVIDIA H100 80GB HBM3", 989e12),
+        ("NVIDIA H100 PCIe", 756e12),
+        ("NVIDIA H100 NVL", 835e12),
+        ("NVIDIA H200", 989e12),
+        ("NVIDIA H200 NVL", 835e12),
+        ("NVIDIA A100-SXM4-80GB", 312e12),
+        ("NVIDIA B200", 2250e12),
+        ("NVIDIA GH200 480GB", None),
+        ("NVIDIA H100 80GB HBM3 MIG 3g.40gb", None),
+        ("cpu", None),
+    ],
+)
+def test_the_peak_is_that_of_the_most_specific_name(name, peak):
+    assert peak_flops(name) == peak
 
 
 def test_chunks_are_of_one_size_and_cover_all_rows(monkeypatch):
