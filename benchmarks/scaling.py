@@ -241,7 +241,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--gpus", type=int, help="GPUs of this machine to use; 1")
-    parser.add_argument("--plan", choices=("one", "ladders", "curves", "selftest"))
+    parser.add_argument("--plan", choices=("one", "two", "ladders", "curves", "selftest"))
     parser.add_argument("--only", default="", help="comma-separated parts of names to keep")
     parser.add_argument("--budget", type=float, default=450.0, help="seconds for everything")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/scaling.json")

@@ -63,6 +63,8 @@ class Setting:
 def ladder(shape: str, backend: str, gpus: int, micro: int) -> list[Setting]:
     """From the plain set-up to the tuned one, one factor at a time, each on top of the last."""
     now = Setting(f"{shape} {backend} {gpus}: plain", shape, backend, gpus, warmup=1, steps=2)
+    if backend == "fsdp2" and gpus > 1:
+        return climb(now, roomy(micro))
     steps: list[tuple[str, dict[str, Any]]] = [
         ("fused loss", {"fused_loss": True, "profile": False}),
         (f"micro-batch {micro}", {"micro_rows": micro}),
@@ -78,13 +80,31 @@ def ladder(shape: str, backend: str, gpus: int, micro: int) -> list[Setting]:
     # Fewer rows, not more parts: with one micro-batch no gradient lives beside the activations.
     for rows in sorted({micro * 7 // 8, micro * 3 // 4}, reverse=True):
         steps.append((f"{rows} rows", {"rows_per_gpu": rows, "micro_rows": rows}))
-    if backend == "fsdp2" and gpus > 1:  # one GPU has no room for 7B's weights in both precisions
-        steps.append(("weights kept", {"keep_weights": True}))
     if backend != "fsdp2" and gpus > 1:
         steps.append(("larger messages", {"bucket_mb": 200}))
-    found = [now]
+    return climb(now, steps)
+
+
+def roomy(micro: int) -> list[tuple[str, dict[str, Any]]]:
+    """The steps where sharding has left memory free: from some point on nothing is recomputed."""
+    fewer = micro * 3 // 4
+    return [
+        ("fused loss", {"fused_loss": True}),
+        (f"micro-batch {micro}", {"micro_rows": micro}),
+        ("compile", {"compile": True, "limit_s": 110.0, "warmup": 2, "steps": 3}),
+        ("compiled loss", {"compiled_loss": True}),
+        ("wide products kept", {"checkpointing": "wide"}),
+        ("nothing recomputed", {"checkpointing": "none"}),
+        (f"{fewer} rows", {"rows_per_gpu": fewer, "micro_rows": fewer}),
+        ("weights kept", {"keep_weights": True}),
+    ]
+
+
+def climb(now: Setting, steps: list[tuple[str, dict[str, Any]]]) -> list[Setting]:
+    """A ladder: each change on top of the last."""
+    found, family = [now], now.name.split(":")[0]
     for word, change in steps:
-        now = replace(now, name=f"{shape} {backend} {gpus}: + {word}", **change)
+        now = replace(now, name=f"{family}: + {word}", **change)
         found.append(now)
     return found
 
@@ -112,10 +132,10 @@ def ceiling(gpus: int) -> Setting:
     )
 
 
-def whole_step(gpus: int) -> Setting:
-    """A GRPO step at 1.5B: 64 answers a GPU, 256 tokens of prompt, 1,792 of answer."""
+def whole_step(gpus: int, shape: str = "1.5B", backend: str = "ddp") -> Setting:
+    """A GRPO step: 64 answers a GPU, 256 tokens of prompt, 1,792 of answer."""
     return Setting(
-        f"1.5B ddp {gpus}: GRPO step", "1.5B", "ddp", gpus, kind="step", rows_per_gpu=64,
+        f"{shape} {backend} {gpus}: GRPO step", shape, backend, gpus, kind="step", rows_per_gpu=64,
         micro_rows=8, fused_loss=True, limit_s=120.0, warmup=1, steps=1,
     )  # fmt: skip
 
@@ -175,6 +195,9 @@ def plan(name: str, gpus: int) -> list[Setting]:
         micro_rows=8, compile=True, checkpointing="wide", limit_s=110.0, warmup=2, steps=3,
     )  # fmt: skip
     fsdp = ladder("7B", "fsdp2", gpus, 8)
+    lone = ladder("7B", "fsdp2", 1, 8)
+    kept = ("plain", "7 rows", "6 rows")
+    on_one = [s for s in lone if s.name.endswith(kept)] + peer(1)  # side by side
     plans = {
         "one": [
             fsdp[0],
@@ -187,6 +210,17 @@ def plan(name: str, gpus: int) -> list[Setting]:
             *offload(gpus),
             *peer(gpus),
         ],
+        "two": [
+            *fsdp,
+            *peer(gpus),
+            *zero(gpus),
+            *offload(gpus),
+            whole_step(gpus, "7B", "fsdp2"),
+            plain_ddp,
+            tuned_ddp,
+            *on_one,
+            whole_step(gpus),
+        ],
         "ladders": [*fsdp, *ladder("1.5B", "ddp", gpus, 8), *ladder("7B", "zero3", gpus, 4)],
         "curves": [
             *curve("1.5B", "ddp", counts, good),
@@ -195,11 +229,13 @@ def plan(name: str, gpus: int) -> list[Setting]:
             *curve("7B", "zero3", [n for n in counts if n > 1], good),
         ],
     }
-    return selftest(plans["one"]) if name == "selftest" else plans[name]
+    if name != "selftest":
+        return plans[name]
+    return selftest(list({s.name: s for s in plans["one"] + plans["two"]}.values()))
 
 
 def selftest(settings: list[Setting]) -> list[Setting]:
-    """Plan "one" at a size for a CPU,."""
+    """Settings at a size for a CPU."""
     small: dict[str, Any] = {
         "shape": "tiny", "device": "cpu", "length": 32, "warmup": 1, "steps": 2, "limit_s": 150.0,
     }  # fmt: skip

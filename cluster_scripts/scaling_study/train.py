@@ -1,4 +1,4 @@
-# Generated, sha256 5b4b5277ffaa9738
+# Generated, sha256 f5412b726ae595b6
 """Training script of the job `scaling_study`, tangled from notebooks/34_deepspeed.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -195,8 +195,10 @@ def peak_gib(policy: Parallel) -> float:
 def figures(config: Config, rows: int, seconds: float, talk: dict, made: list[Parallel]) -> dict:
     """What a point of a curve says."""
     rate = rows * config.length / seconds
-    # The value model has the policy's body; its head is one number wide.
-    operations = flops_per_token(qwen(config), config.length) * len(made)
+    shape = qwen(config)
+    operations = flops_per_token(shape, config.length)
+    if config.stage == "ppo":  # the value model has the policy's body and a head one number wide
+        operations += operations - 6 * shape.vocab_size * shape.hidden_size
     gpu = config.device == "cuda"
     peak = peak_flops(torch.cuda.get_device_name()) if gpu else None
     return {

@@ -25,7 +25,7 @@ def bench():
 
 
 @pytest.mark.parametrize("gpus", [1, 2, 4, 8])
-@pytest.mark.parametrize("name", ["one", "ladders", "curves", "selftest"])
+@pytest.mark.parametrize("name", ["one", "two", "ladders", "curves", "selftest"])
 def test_plans_fit_together(bench, name, gpus):
     settings = bench[0].plan(name, gpus)
     names = [setting.name for setting in settings]

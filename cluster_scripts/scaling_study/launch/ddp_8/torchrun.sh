@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 0e38d6dd61b37094
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 af63bd100c41cac5
 # Policy updates of GRPO and PPO, weak and strong scaling, 1.5B under DDP on 8 GPUs.
 #
 #   bash cluster_scripts/scaling_study/launch/ddp_8/torchrun.sh RUN          all stages, on this machine
@@ -19,10 +19,15 @@ export NBKIT_RUN_FOLDER=$run
 # One node's processes. SIGUSR1 would end the launcher, which does not know it; the training
 # script's own handler stands above this.
 launch_node() {
-  local config=cluster_scripts/scaling_study/launch/ddp_8/config${1:+.$1}.yaml is_host=0 endpoint=127.0.0.1:0
+  local config=cluster_scripts/scaling_study/launch/ddp_8/config${1:+.$1}.yaml is_host=0
+  local endpoint=127.0.0.1:0 address=127.0.0.1
   [[ ${SLURM_NODEID:-0} != 0 ]] || is_host=1
   # Port 0: torchrun takes a free one. Over several nodes all must know it beforehand.
-  [[ -z ${SLURM_JOB_ID:-} ]] || endpoint=$MASTER_ADDR:$MASTER_PORT
+  # The node's address is the name that Slurm knows it by, as in MASTER_ADDR: a host with several
+  # networks may have another name of its own.
+  if [[ -n ${SLURM_JOB_ID:-} ]]; then
+    endpoint=$MASTER_ADDR:$MASTER_PORT address=${SLURMD_NODENAME:-$MASTER_ADDR}
+  fi
   local python=(.venv/bin/python)
   trap '' USR1
   exec "${python[@]}" -m torch.distributed.run \
@@ -31,11 +36,15 @@ launch_node() {
     --rdzv-backend=c10d \
     --rdzv-id="${SLURM_JOB_ID:-local}-${SLURM_RESTART_COUNT:-0}${1:+-$1}" \
     --rdzv-endpoint="$endpoint" \
+    --local-addr="$address" \
     --rdzv-conf="is_host=$is_host,join_timeout=900" \
     cluster_scripts/scaling_study/train.py "$config"
 }
 
 export PYTHONUNBUFFERED=1
+# How long torchrun lets its processes save when it has passed a signal on; 30 s without this. From
+# PyTorch 2.12 on; before that it is always 30 s.
+export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=60
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 export NBKIT_TRACKERS=tensorboard
 
@@ -52,6 +61,9 @@ child=''
 stop_reason=''
 interrupted=0
 
+# An empty STOP is a person's (touch RUN/STOP); one of this script names its reason.
+stop_is_a_person_s() { [[ -e $run/STOP && ! -s $run/STOP ]]; }
+
 # The first request waits for the step's end and its checkpoint; a second one does not.
 ask_to_stop() {
   interrupted=1
@@ -59,7 +71,7 @@ ask_to_stop() {
     kill -s TERM -- "$child" 2>/dev/null || true
   fi
   stop_reason=${stop_reason:-$1}
-  touch -- "$run/STOP"
+  [[ -e $run/STOP ]] || printf '%s\n' "$stop_reason" >"$run/STOP"
 }
 trap 'ask_to_stop USR1' USR1
 trap 'ask_to_stop TERM' TERM
@@ -138,13 +150,24 @@ run_stages() {
       child=''
       if ended_well "$folder"; then continue; fi
     fi
-    if [[ -e $run/STOP ]]; then outcome=stopped; else outcome=failed; fi
+    if [[ -e $run/STOP ]]; then
+      outcome=stopped
+      if stop_is_a_person_s; then stop_reason='a STOP file'; fi
+      rm -f -- "$run/STOP" # it has been obeyed
+    else
+      outcome=failed
+    fi
     return
   done
   outcome=finished
 }
 
-rm -f -- "$run/STOP"
+if stop_is_a_person_s; then
+  echo "scaling_study: $run/STOP was there, so nothing is started; it is taken away, and the next start goes on"
+  rm -f -- "$run/STOP"
+  exit 75
+fi
+rm -f -- "$run/STOP" # of an attempt that was killed before it could take it away
 printf '%s\n' '{"job": "scaling_study", "variant": "ddp_8", "stages": ["grpo", "ppo"], "gpus": 8, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/job.json"
 spent=$(seconds_spent)
 started=$(date +%s)
