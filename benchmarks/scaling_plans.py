@@ -197,7 +197,7 @@ def plan(name: str, gpus: int) -> list[Setting]:
     fsdp = ladder("7B", "fsdp2", gpus, 8)
     lone = ladder("7B", "fsdp2", 1, 8)
     kept = ("plain", "7 rows", "6 rows")
-    on_one = [s for s in lone if s.name.endswith(kept)] + peer(1)  # side by side
+    on_one = [s for s in lone if s.name.endswith(kept)] + peer(1) if gpus > 1 else []
     plans = {
         "one": [
             fsdp[0],
