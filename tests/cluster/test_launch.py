@@ -22,6 +22,8 @@ stage=${config##*/config}; stage=${stage%.yaml}; stage=${stage#.}
 folder=$NBKIT_RUN_FOLDER${stage:+/$stage}
 mkdir -p "$folder"
 printf '%s\\n' "$stage $MASTER_ADDR:$MASTER_PORT" >>"$NBKIT_RUN_FOLDER/calls"
+printf '%s\\n' "$*" >>"$NBKIT_RUN_FOLDER/words"
+printf '%s\\n' "$TORCH_ELASTIC_SHUTDOWN_TIMEOUT" >"$NBKIT_RUN_FOLDER/grace"
 read -r todo <"$PLAN/${stage:-all}" || todo=finish
 case $todo in
   finish) echo finished >"$folder/state" ;;
@@ -41,7 +43,8 @@ while [[ $1 == --* ]]; do shift; done
 exec "$@"
 """
 SCONTROL = """#!/usr/bin/env bash
-if [[ $1 == show ]]; then echo node7; else echo "$*" >>"$NBKIT_RUN_FOLDER/scontrol"; fi
+if [[ $1 == requeue ]]; then echo "$*" >>"$NBKIT_RUN_FOLDER/scontrol"; exit; fi
+for ((n = 7; n < ${NODES:-8}; n++)); do echo "node$n" || exit; done
 """
 
 
@@ -87,11 +90,15 @@ def finish(process: subprocess.Popen) -> tuple[int, str]:
     return process.returncode, output
 
 
+SLURM = {
+    **{"SLURM_JOB_ID": "4711", "SLURM_JOB_NODELIST": "n", "SLURM_CPUS_PER_TASK": "2"},
+    "SLURMD_NODENAME": "node7-ib",  # as srun sets it in each node's step
+}
+
+
 def as_slurm_job(launch: Path, run: Path, restarts: int = 0) -> subprocess.Popen:
-    variables = {"SLURM_JOB_ID": "4711", "SLURM_JOB_NODELIST": "n", "SLURM_CPUS_PER_TASK": "2"}
-    if restarts:
-        variables["SLURM_RESTART_COUNT"] = str(restarts)
-    return start(launch / "slurm.sbatch", run, **variables)
+    counted = {"SLURM_RESTART_COUNT": str(restarts)} if restarts else {}
+    return start(launch / "slurm.sbatch", run, **SLURM, **counted)
 
 
 def wait_for(condition, seconds: float = 10.0) -> None:
@@ -162,21 +169,84 @@ def test_touching_stop_ends_a_run_in_good_order(stage_set, tmp_path):
     assert not (run / "scontrol").exists()
 
 
+def at_its_time(launch: Path, run: Path, restarts: int) -> str:
+    """One attempt that gets the signal of its time; what it printed."""
+    plan(launch.parent.parent, all="wait")
+    process = as_slurm_job(launch, run, restarts)
+    wait_for(running(run))
+    process.send_signal(signal.SIGUSR1)
+    code, output = finish(process)
+    assert code == 75, output
+    (run / "state").unlink()
+    return output
+
+
+def requeues(run: Path) -> int:
+    return len((run / "scontrol").read_text().splitlines())
+
+
 def test_near_its_end_a_slurm_job_requeues_itself_so_often_and_no_more(stage_set, tmp_path):
     launch, run = stage_set(limits={"requeues": 2}), tmp_path / "run"
     for restarts, requeued in ((0, 1), (1, 2), (2, 2)):
-        plan(tmp_path, all="wait")
-        process = as_slurm_job(launch, run, restarts)
-        wait_for(running(run))
-        process.send_signal(signal.SIGUSR1)
-        code, output = finish(process)
-        assert code == 75, output
-        lines = (run / "scontrol").read_text().splitlines()
-        assert lines == ["requeue 4711"] * requeued
+        output = at_its_time(launch, run, restarts)
+        assert requeues(run) == requeued
         assert ("limits.requeues (2) is reached" in output) == (restarts == 2)
-        (run / "state").unlink()
-    code, output = finish(as_slurm_job(launch, run, 3))
-    assert code == 1 and "requeued 3 times" in output
+    assert set((run / "scontrol").read_text().splitlines()) == {"requeue 4711"}
+    assert (run / "requeues").read_text() == "4711 2\n"
+
+
+def test_requeues_of_the_cluster_are_not_counted(stage_set, tmp_path):
+    """Nodes fail five times: the job begins again each time, and still has its own requeue."""
+    launch, run = stage_set(limits={"requeues": 1}), tmp_path / "run"
+    at_its_time(launch, run, 5)
+    assert requeues(run) == 1
+    assert "limits.requeues (1) is reached" in at_its_time(launch, run, 9)
+    assert requeues(run) == 1
+    # Submitted anew, under another number, it has its own again; so after a count cut short.
+    for count in ("4710 1\n", "4711", ""):
+        (run / "requeues").write_text(count)
+        at_its_time(launch, run, 0)
+        assert (run / "requeues").read_text() == "4711 1\n"
+
+
+def test_a_stop_file_from_before_the_start_is_obeyed_once(stage_set, tmp_path):
+    """Someone touches it while the job waits in the queue."""
+    launch, run = stage_set(), tmp_path / "run"
+    plan(tmp_path, all="finish")
+    run.mkdir()
+    (run / "STOP").touch()
+    code, output = finish(as_slurm_job(launch, run, 1))
+    assert code == 75 and "STOP was there, so nothing is started" in output
+    assert not (run / "calls").exists()
+    assert finish(as_slurm_job(launch, run, 1))[0] == 0
+
+
+def test_a_stop_file_of_a_killed_attempt_stops_nobody(stage_set, tmp_path):
+    launch, run = stage_set(), tmp_path / "run"
+    plan(tmp_path, all="wait")
+    process = as_slurm_job(launch, run)
+    wait_for(running(run))
+    process.send_signal(signal.SIGUSR1)
+    wait_for((run / "STOP").exists)
+    process.kill()  # the node fails before the attempt has ended in good order
+    process.communicate()
+    wait_for(lambda: (run / "state").read_text() == "preempted\n")
+    assert (run / "STOP").read_text() == "USR1\n"
+    assert finish(as_slurm_job(launch, run, 1))[0] == 0
+
+
+def test_a_person_s_stop_file_is_stronger_than_the_end_of_the_time(stage_set, tmp_path):
+    launch, run = stage_set(), tmp_path / "run"
+    plan(tmp_path, all="stubborn")
+    process = as_slurm_job(launch, run)
+    wait_for(running(run))
+    (run / "STOP").touch()
+    process.send_signal(signal.SIGUSR1)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGUSR1)  # the stand-in does not look at the file
+    code, output = finish(process)
+    assert code == 75 and "a STOP file" in output
+    assert not (run / "scontrol").exists() and not (run / "STOP").exists()
 
 
 def test_the_cluster_s_own_signal_is_not_answered_by_a_requeue(stage_set, tmp_path):
@@ -202,9 +272,27 @@ def test_srun_starts_one_launcher_a_node_with_one_address(stage_set, tmp_path):
     plan(tmp_path, all="finish")
     assert finish(as_slurm_job(launch, run))[0] == 0
     assert (run / "calls").read_text().split() == [f"node7:{10000 + 4711}"]
+    words = (run / "words").read_text()
+    assert f"--rdzv-endpoint=node7:{10000 + 4711} --local-addr=node7-ib" in words
     assert (
         "--nodes=3 --ntasks=3 --ntasks-per-node=1 --cpus-per-task=2" in (run / "srun").read_text()
     )
+
+
+def test_the_names_of_many_nodes_break_no_pipe(stage_set, tmp_path):
+    """More of them than a pipe holds: whoever reads the first alone leaves scontrol writing."""
+    launch, run = stage_set(processes=None, gpus=4, nodes=3, time="01:00:00"), tmp_path / "run"
+    plan(tmp_path, all="finish")
+    code, output = finish(start(launch / "slurm.sbatch", run, **SLURM, NODES="12000"))
+    assert code == 0, output
+    assert f"rendezvous at node7:{10000 + 4711}" in output
+
+
+def test_torchrun_waits_for_a_checkpoint_as_long_as_slurm_does(stage_set, tmp_path):
+    launch, run = stage_set(signal_seconds=77), tmp_path / "run"
+    (tmp_path / "plan" / "all").write_text("finish\n")
+    assert finish(start(launch / "torchrun.sh", run))[0] == 0
+    assert (run / "grace").read_text() == "77\n"
 
 
 def test_the_budget_ends_a_run_and_does_not_let_it_begin_again(stage_set, tmp_path):

@@ -2,11 +2,15 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from torch.distributed.launcher.api import LaunchConfig
 
 from .conftest import REPOSITORY
 
@@ -44,3 +48,31 @@ def test_both_end_at_the_same_weights(make_job, tmp_path):
         NBKIT_RUN_FOLDER=str(tmp_path / "accelerate"),
     )
     assert weights(tmp_path / "deepspeed") == weights(tmp_path / "accelerate")
+
+
+@pytest.mark.skipif(
+    "shutdown_timeout" not in {field.name for field in fields(LaunchConfig)},
+    reason="this PyTorch's torchrun always waits 30 s",
+)
+def test_torchrun_waits_as_long_as_the_job_says(make_job, tmp_path):
+    """The script would take 300 s for its step; 3 s after the signal torchrun ends it."""
+    job = {"backend": "single", "processes": 1, "signal_seconds": 3, "venv": sys.prefix}
+    launch = make_job(**job, arguments={"steps": 2, "seconds_a_step": 300})
+    run = tmp_path / "run"
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("SLURM")}
+    node = subprocess.Popen(
+        ["bash", str(launch / "torchrun.sh"), str(run), ""], cwd=REPOSITORY, env=environment
+    )
+    try:
+        end = time.monotonic() + 60
+        while not (run / "state").exists():
+            assert time.monotonic() < end, "it did not begin"
+            time.sleep(0.1)
+        time.sleep(1.0)  # its step has begun
+        sent = time.monotonic()
+        node.send_signal(signal.SIGTERM)
+        assert node.wait(timeout=28) != 0
+        assert time.monotonic() - sent > 2.5
+    finally:
+        node.kill()
+    assert (run / "state").read_text() == "running\n"  # killed: it could not write how it ended

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 156a8fe330fb05d3
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 b55e1ca9bef8e8b6
 # GRPO with verifiable rewards on GSM8K, Qwen2.5-1.5B-Instruct, one GPU.
 #
 #   bash cluster_scripts/grpo_gsm8k/launch/one_gpu/torchrun.sh RUN          all stages, on this machine
@@ -19,10 +19,15 @@ export NBKIT_RUN_FOLDER=$run
 # One node's processes. SIGUSR1 would end the launcher, which does not know it; the training
 # script's own handler stands above this.
 launch_node() {
-  local config=cluster_scripts/grpo_gsm8k/launch/one_gpu/config${1:+.$1}.yaml is_host=0 endpoint=127.0.0.1:0
+  local config=cluster_scripts/grpo_gsm8k/launch/one_gpu/config${1:+.$1}.yaml is_host=0
+  local endpoint=127.0.0.1:0 address=127.0.0.1
   [[ ${SLURM_NODEID:-0} != 0 ]] || is_host=1
   # Port 0: torchrun takes a free one. Over several nodes all must know it beforehand.
-  [[ -z ${SLURM_JOB_ID:-} ]] || endpoint=$MASTER_ADDR:$MASTER_PORT
+  # The node's address is the name that Slurm knows it by, as in MASTER_ADDR: a host with several
+  # networks may have another name of its own.
+  if [[ -n ${SLURM_JOB_ID:-} ]]; then
+    endpoint=$MASTER_ADDR:$MASTER_PORT address=${SLURMD_NODENAME:-$MASTER_ADDR}
+  fi
   local python=(.venv/bin/python)
   trap '' USR1
   exec "${python[@]}" -m torch.distributed.run \
@@ -31,11 +36,15 @@ launch_node() {
     --rdzv-backend=c10d \
     --rdzv-id="${SLURM_JOB_ID:-local}-${SLURM_RESTART_COUNT:-0}${1:+-$1}" \
     --rdzv-endpoint="$endpoint" \
+    --local-addr="$address" \
     --rdzv-conf="is_host=$is_host,join_timeout=900" \
     cluster_scripts/grpo_gsm8k/train.py "$config"
 }
 
 export PYTHONUNBUFFERED=1
+# How long torchrun lets its processes save when it has passed a signal on; 30 s without this, and
+# always 30 s in a PyTorch older than its pull request 172596.
+export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=300
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 export NBKIT_TRACKERS=tensorboard
 
@@ -52,6 +61,14 @@ child=''
 stop_reason=''
 interrupted=0
 
+# A STOP of this script names its signal; any other is a person's (touch RUN/STOP).
+stop_is_a_person_s() {
+  local word=''
+  [[ -e $run/STOP ]] || return 1
+  read -r word <"$run/STOP" || true
+  [[ ! $word =~ ^(USR1|TERM|INT|budget)$ ]]
+}
+
 # The first request waits for the step's end and its checkpoint; a second one does not.
 ask_to_stop() {
   interrupted=1
@@ -59,7 +76,7 @@ ask_to_stop() {
     kill -s TERM -- "$child" 2>/dev/null || true
   fi
   stop_reason=${stop_reason:-$1}
-  touch -- "$run/STOP"
+  [[ -e $run/STOP ]] || printf '%s\n' "$stop_reason" >"$run/STOP"
 }
 trap 'ask_to_stop USR1' USR1
 trap 'ask_to_stop TERM' TERM
@@ -138,13 +155,24 @@ run_stages() {
       child=''
       if ended_well "$folder"; then continue; fi
     fi
-    if [[ -e $run/STOP ]]; then outcome=stopped; else outcome=failed; fi
+    if [[ -e $run/STOP ]]; then
+      outcome=stopped
+      if stop_is_a_person_s; then stop_reason='a STOP file'; fi
+      rm -f -- "$run/STOP" # it has been obeyed
+    else
+      outcome=failed
+    fi
     return
   done
   outcome=finished
 }
 
-rm -f -- "$run/STOP"
+if stop_is_a_person_s; then
+  echo "grpo_gsm8k: $run/STOP was there, so nothing is started; it is taken away, and the next start goes on"
+  rm -f -- "$run/STOP"
+  exit 75
+fi
+rm -f -- "$run/STOP" # of an attempt that was killed before it could take it away
 printf '%s\n' '{"job": "grpo_gsm8k", "variant": "one_gpu", "stages": ["grpo"], "gpus": 1, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/job.json"
 spent=$(seconds_spent)
 started=$(date +%s)

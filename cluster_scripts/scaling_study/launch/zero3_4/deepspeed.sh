@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 f3ed9b4380ebe07a
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 3b34ed750730c09d
 # Policy updates of GRPO and PPO, weak and strong scaling, 7B under ZeRO-3 on 4 GPUs.
 #
 #   bash cluster_scripts/scaling_study/launch/zero3_4/deepspeed.sh RUN          all stages, on this machine
@@ -76,8 +76,8 @@ launch_node() {
 }
 
 export PYTHONUNBUFFERED=1
-# How long torchrun lets its processes save when it has passed a signal on; 30 s without this. From
-# PyTorch 2.12 on; before that it is always 30 s.
+# How long torchrun lets its processes save when it has passed a signal on; 30 s without this, and
+# always 30 s in a PyTorch older than its pull request 172596.
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=60
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 export NBKIT_TRACKERS=tensorboard
@@ -96,8 +96,13 @@ child=''
 stop_reason=''
 interrupted=0
 
-# An empty STOP is a person's (touch RUN/STOP); one of this script names its reason.
-stop_is_a_person_s() { [[ -e $run/STOP && ! -s $run/STOP ]]; }
+# A STOP of this script names its signal; any other is a person's (touch RUN/STOP).
+stop_is_a_person_s() {
+  local word=''
+  [[ -e $run/STOP ]] || return 1
+  read -r word <"$run/STOP" || true
+  [[ ! $word =~ ^(USR1|TERM|INT|budget)$ ]]
+}
 
 # The first request waits for the step's end and its checkpoint; a second one does not.
 ask_to_stop() {

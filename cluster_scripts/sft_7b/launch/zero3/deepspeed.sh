@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 5b014403b4cab16e
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 10cdb4335a5fbbb1
 # Supervised fine-tuning of a 7B model on the chosen answers of HH-RLHF.
 #
 #   bash cluster_scripts/sft_7b/launch/zero3/deepspeed.sh RUN          all stages, on this machine
@@ -7,6 +7,9 @@
 #
 # The same as torchrun.sh with DeepSpeed's own launcher. Over several nodes it is started on each
 # (by srun, as slurm.sbatch does with NBKIT_LAUNCHER=deepspeed.sh); it then uses no ssh.
+# By itself Slurm starts torchrun.sh, which shards with DeepSpeed all the same. This launcher kills
+# what has not ended 30 s after a SIGTERM that reaches it (the cluster takes the nodes back, scancel,
+# a second Ctrl-C), and has no setting for that: take torchrun.sh if a checkpoint takes longer.
 # shellcheck disable=SC2016,SC2317,SC2329 # values stay literal; traps call functions
 set -euo pipefail
 if (($# < 1)); then
@@ -73,6 +76,9 @@ launch_node() {
 }
 
 export PYTHONUNBUFFERED=1
+# How long torchrun lets its processes save when it has passed a signal on; 30 s without this, and
+# always 30 s in a PyTorch older than its pull request 172596.
+export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=300
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 export NBKIT_TRACKERS=tensorboard
 export NBKIT_DS_CONFIG=cluster_scripts/sft_7b/launch/zero3/ds_config.json
@@ -90,6 +96,14 @@ child=''
 stop_reason=''
 interrupted=0
 
+# A STOP of this script names its signal; any other is a person's (touch RUN/STOP).
+stop_is_a_person_s() {
+  local word=''
+  [[ -e $run/STOP ]] || return 1
+  read -r word <"$run/STOP" || true
+  [[ ! $word =~ ^(USR1|TERM|INT|budget)$ ]]
+}
+
 # The first request waits for the step's end and its checkpoint; a second one does not.
 ask_to_stop() {
   interrupted=1
@@ -97,7 +111,7 @@ ask_to_stop() {
     kill -s TERM -- "$child" 2>/dev/null || true
   fi
   stop_reason=${stop_reason:-$1}
-  touch -- "$run/STOP"
+  [[ -e $run/STOP ]] || printf '%s\n' "$stop_reason" >"$run/STOP"
 }
 trap 'ask_to_stop USR1' USR1
 trap 'ask_to_stop TERM' TERM
@@ -176,13 +190,24 @@ run_stages() {
       child=''
       if ended_well "$folder"; then continue; fi
     fi
-    if [[ -e $run/STOP ]]; then outcome=stopped; else outcome=failed; fi
+    if [[ -e $run/STOP ]]; then
+      outcome=stopped
+      if stop_is_a_person_s; then stop_reason='a STOP file'; fi
+      rm -f -- "$run/STOP" # it has been obeyed
+    else
+      outcome=failed
+    fi
     return
   done
   outcome=finished
 }
 
-rm -f -- "$run/STOP"
+if stop_is_a_person_s; then
+  echo "sft_7b: $run/STOP was there, so nothing is started; it is taken away, and the next start goes on"
+  rm -f -- "$run/STOP"
+  exit 75
+fi
+rm -f -- "$run/STOP" # of an attempt that was killed before it could take it away
 printf '%s\n' '{"job": "sft_7b", "variant": "zero3", "stages": [""], "gpus": 8, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/job.json"
 spent=$(seconds_spent)
 started=$(date +%s)
