@@ -231,11 +231,11 @@ class Parallel(ABC):
 
         return save(self, run, number, **extra)
 
-    def load(self, run: Path, number: int | None = None) -> dict[str, Any] | None:
+    def load(self, run: Path, number: int | None = None, **extra: Any) -> dict[str, Any] | None:
         """Read the newest checkpoint of a run, see ``nbkit.parallel.checkpoint.load``."""
         from nbkit.parallel.checkpoint import load
 
-        return load(self, run, number)
+        return load(self, run, number, **extra)
 
     def barrier(self) -> None:
         """Wait for all ranks."""

@@ -5,6 +5,7 @@ the plain model, float32, own shape. So a run may go on under another back-end o
 of ranks. ``nbkit.cluster.checkpoints`` makes the folder appear whole or not at all.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,18 @@ from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter
 
 from nbkit.cluster.checkpoints import read_newest, write_folder
 from nbkit.parallel.base import Parallel
-from nbkit.parallel.manifest import read_manifest, write_manifest
+from nbkit.parallel.manifest import parse_manifest, read_manifest, write_manifest
 
 SHARDS = "shards"
 
 
 def save(
-    parallel: Parallel, run: Path, number: int, *, state: dict[str, Any] | None = None
+    parallel: Parallel,
+    run: Path,
+    number: int,
+    *,
+    state: dict[str, Any] | None = None,
+    beside: Mapping[str, Parallel] | None = None,
 ) -> Path:
     """Write the checkpoint of a step; every rank calls this.
 
@@ -31,52 +37,78 @@ def save(
         number: of the step.
         state: what else the next step depends on (sampler, schedule, KL controller), the same on
             all ranks: tensors and plain data. The global random generators of each rank are added.
+        beside: name to another model that learns in this run (a value model). It goes into the
+            same folder, so that one rename makes all of the step appear, or nothing of it.
 
     Returns:
         the folder of the checkpoint.
 
     """
     parent = run / "checkpoints"
-    write_folder(
-        parent,
-        number,
-        {},
-        state=lambda: state or {},
-        write=lambda folder: write_shards(parallel, folder / SHARDS),
-    )
+    models = _models(parallel, beside)
+
+    def write(folder: Path) -> None:
+        for name, model in models.items():
+            write_shards(model, folder / name)
+
+    write_folder(parent, number, {}, state=lambda: state or {}, write=write)
     return parent / f"step_{number:08d}"
 
 
-def load(parallel: Parallel, run: Path, number: int | None = None) -> dict[str, Any] | None:
+def load(
+    parallel: Parallel,
+    run: Path,
+    number: int | None = None,
+    *,
+    beside: Mapping[str, Parallel] | None = None,
+) -> dict[str, Any] | None:
     """Put a prepared model where the newest checkpoint was written; every rank calls this.
+
+    A checkpoint that is not as it was written is passed over with a warning, and the one before it
+    is read.
 
     Args:
         parallel: prepared with a model and an optimiser of the same kind; back-end and number of
             ranks may be others.
         run: folder of the run.
-        number: a step, of which the model alone is read; None: the newest checkpoint, and the
+        number: a step, of which the models alone are read; None: the newest checkpoint, and the
             global random generators are put where it found them.
+        beside: the other models, by the names under which they were saved.
 
     Returns:
         what was given to ``save`` as `state`; None if the run has no checkpoint, or for a `number`.
 
     Raises:
-        ManifestError: the shards are not as they were written; nothing was read.
+        BrokenCheckpointError: no checkpoint is as it was written (a ManifestError if a hash says
+            so); nothing was read.
         ValueError: another model.
         FileNotFoundError: no checkpoint of this step.
 
     """
+    models = _models(parallel, beside)
     if number is not None:
         folder = run / "checkpoints" / f"step_{number:08d}"
         if not folder.is_dir():
             raise FileNotFoundError(f"{run} has no checkpoint of step {number}")
-        read_shards(parallel, folder / SHARDS)
+        for name, model in models.items():
+            read_shards(model, folder / name)
         return None
-    found = read_newest(run / "checkpoints", {})
+
+    def check(folder: Path) -> None:
+        for name in models:
+            read_manifest(folder / name)
+
+    found = read_newest(run / "checkpoints", {}, check=check)
     if found is None:
         return None
-    read_shards(parallel, found.folder / SHARDS)
+    for name, model in models.items():
+        read_shards(model, found.folder / name, checked=True)
     return found.state
+
+
+def _models(parallel: Parallel, beside: Mapping[str, Parallel] | None) -> dict[str, Parallel]:
+    """Name of the folder to model; the first is the one that an export takes."""
+    return {SHARDS: parallel, **{f"{SHARDS}_{name}": one for name, one in (beside or {}).items()}}
 
 
 def write_shards(parallel: Parallel, folder: Path) -> None:
@@ -92,15 +124,20 @@ def write_shards(parallel: Parallel, folder: Path) -> None:
     )
 
 
-def read_shards(parallel: Parallel, folder: Path) -> None:
+def read_shards(parallel: Parallel, folder: Path, *, checked: bool = False) -> None:
     """Read weights and optimiser state into a prepared model, after its manifest was checked.
+
+    Args:
+        parallel: the prepared model.
+        folder: that ``write_shards`` wrote.
+        checked: ``read_manifest`` has just been called; the hashes are not computed again.
 
     Raises:
         ManifestError: the folder is not as it was written.
         ValueError: another model.
 
     """
-    manifest = read_manifest(folder)
+    manifest = parse_manifest(folder) if checked else read_manifest(folder)
     reader = FileSystemReader(folder)
     stored = set(reader.read_metadata().state_dict_metadata)
     kinds: dict[str, list[str]] = {}

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
+from nbkit.cluster.checkpoints import publish, whole_folders
 from nbkit.parallel.checkpoint import SHARDS
 from nbkit.parallel.manifest import read_manifest, write_manifest
 
@@ -27,7 +28,7 @@ def newest(run: Path) -> Path:
         FileNotFoundError: the run has none.
 
     """
-    found = sorted(p for p in (run / "checkpoints").glob("step_*") if not p.name.endswith(".new"))
+    found = whole_folders(run / "checkpoints")
     if not found:
         raise FileNotFoundError(f"{run} has no whole checkpoint below {run / 'checkpoints'}")
     return found[-1]
@@ -112,5 +113,5 @@ def import_model(folder: Path, run: Path) -> Path:
     dcp.save(flat, storage_writer=FileSystemWriter(new / SHARDS), no_dist=True)
     write_manifest(new / SHARDS, backend="imported", world_size=1, groups=[])
     note_model(run, model)
-    new.rename(final)
+    publish(new, final)
     return final

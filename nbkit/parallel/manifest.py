@@ -12,13 +12,14 @@ from typing import Any
 
 import torch.distributed as dist
 
+from nbkit.cluster.checkpoints import BrokenCheckpointError
 from nbkit.parallel.counts import gather_objects
 from nbkit.provenance import write_json
 
 NAME = "manifest.json"
 
 
-class ManifestError(ValueError):
+class ManifestError(BrokenCheckpointError):
     """A folder is not what its manifest says; nothing of it was opened."""
 
 
@@ -56,10 +57,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         ManifestError: no manifest, or a file that is missing, changed, or not in it.
 
     """
-    path = folder / NAME
-    if not path.exists():
-        raise ManifestError(f"{folder} has no {NAME}: it was not written by a run, or not finished")
-    manifest: dict[str, Any] = json.loads(path.read_text())
+    manifest = parse_manifest(folder)
     found, noted = digests(folder), manifest["files"]
     for word, names in (
         ("is missing", noted.keys() - found.keys()),
@@ -71,4 +69,21 @@ def read_manifest(folder: Path) -> dict[str, Any]:
                 f"{folder / min(names)} {word}; shards hold pickled data and are opened only as "
                 "the run wrote them. Restore the folder, or train from an older checkpoint"
             )
+    return manifest
+
+
+def parse_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a folder whose files are not looked at.
+
+    Raises:
+        ManifestError: no manifest, or no JSON.
+
+    """
+    path = folder / NAME
+    if not path.exists():
+        raise ManifestError(f"{folder} has no {NAME}: it was not written by a run, or not finished")
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text())
+    except ValueError as error:
+        raise ManifestError(f"{path} is no JSON: {error}") from error
     return manifest

@@ -7,15 +7,14 @@ from nbkit.trainers.rlhf import RLHFTrainer
 
 
 def save(path: Path, trainer: RLHFTrainer) -> None:
-    """Write a checkpoint between two updates; the file is replaced whole or not at all.
+    """Write a checkpoint between two updates; it is replaced whole or not at all.
 
-    Under ``parallel`` the path is a folder: the models are in its parts `policy` and `value`, which
-    every rank writes. The state of the run goes with the value model, which is written last.
+    Under ``parallel`` the path is a folder, and every rank calls this. Policy, value model and the
+    state of the run lie in one folder for each step, which one rename makes appear.
     """
     if trainer.parallel is not None:
-        number, (policy, value) = len(trainer.history), trainer.parallel
-        policy.save(path / "policy", number)
-        value.save(path / "value", number, state=trainer.state_dict())
+        policy, value = trainer.parallel
+        policy.save(path, len(trainer.history), state=trainer.state_dict(), beside={"value": value})
         return
     write_checkpoint(path, {"trainer": trainer.state_dict()})
 
@@ -36,12 +35,16 @@ def resume(path: Path, trainer: RLHFTrainer) -> None:
     if trainer.parallel is None:
         state = read_checkpoint(path, now["config"])["trainer"]
     else:
+        if (path / "policy" / "checkpoints").exists():
+            raise ValueError(
+                f"{path} holds policy and value model in two folders, as they were saved before; "
+                "their steps may differ. Start the run anew, or load both models yourself"
+            )
         policy, value = trainer.parallel
-        state = value.load(path / "value")
+        state = policy.load(path, beside={"value": value})
         if state is None:  # a folder in which no checkpoint was finished yet
             return
         check_configuration(path, state["config"], now["config"])
-        policy.load(path / "policy", len(state["history"]))
     if state["problems"] != now["problems"]:
         raise ValueError(
             f"{path} was written with {state['problems']} problems; now there are {now['problems']}"

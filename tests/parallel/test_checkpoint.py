@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
+from nbkit.cluster.checkpoints import BrokenCheckpointError
 from nbkit.parallel import ParallelConfig, connect, deepspeed_setup
 from nbkit.parallel.commands import app
 from nbkit.parallel.deepspeed_setup import drop_dead_locks
@@ -70,23 +71,60 @@ def test_a_single_device_saves_and_loads(run):
         other.load(run, 7)
 
 
-@pytest.mark.parametrize("fault", ["changed", "missing", "new", "no manifest"])
-def test_shards_that_are_not_as_written_are_not_opened(run, fault, monkeypatch):
-    folder = shards_of(run)
+def spoil(folder, fault):
+    index = folder / ".metadata"
     if fault == "changed":
-        with (folder / ".metadata").open("ab") as file:
-            file.write(b"cos\nsystem\n(S'true'\ntR.")
+        index.write_bytes(index.read_bytes() + b"cos\nsystem\n(S'true'\ntR.")
+    elif fault == "changed in place":
+        index.write_bytes(index.read_bytes()[:-1] + b"x")
     elif fault == "missing":
         min(folder.glob("*.distcp")).unlink()
     elif fault == "new":
         (folder / "extra.pkl").write_bytes(b"")
     else:
         (folder / "manifest.json").unlink()
+
+
+FAULTS = {
+    "changed": (BrokenCheckpointError, r"\.metadata has \d+ bytes"),
+    "changed in place": (ManifestError, r"\.metadata has changed"),
+    "missing": (BrokenCheckpointError, "distcp is missing"),
+    "new": (ManifestError, "extra.pkl is not in the manifest"),
+    "no manifest": (BrokenCheckpointError, "manifest.json is missing"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_shards_that_are_not_as_written_are_not_opened(run, fault, monkeypatch):
+    spoil(shards_of(run), fault)
     opened = []
     monkeypatch.setattr("pickle.load", lambda *a, **k: opened.append(a))
-    with pytest.raises(ManifestError):
+    kind, words = FAULTS[fault]
+    with pytest.raises(kind, match=words):
         prepared().load(run)
     assert not opened
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_checkpoint_before_a_broken_one_is_read(run, fault):
+    other = prepared()
+    other.load(run)
+    right = weights(other)
+    step(other)
+    other.save(run, 2, state={"note": 4})
+    spoil(shards_of(run), fault)
+    with pytest.warns(UserWarning, match=r"step_00000002 is broken .*goes on from step_00000001"):
+        assert other.load(run) == {"note": 3}
+    assert torch.equal(weights(other), right)
+    assert newest(run).name == "step_00000001"
+
+
+@pytest.mark.parametrize("text", [None, "{"])
+def test_a_manifest_that_is_missing_or_cut_short(tmp_path, text):
+    if text is not None:
+        (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(ManifestError, match="has no manifest" if text is None else "is no JSON"):
+        read_manifest(tmp_path)
 
 
 def test_another_model_is_refused(run):
