@@ -1,4 +1,4 @@
-# Generated, sha256 07f6a9bc3c663e22
+# Generated, sha256 a274958039b78cde
 """Training script of the job `ppo_manipulation`, tangled from notebooks/41_manipulation.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -19,6 +19,7 @@ from pydantic import TypeAdapter
 from nbkit.cluster.run import Run
 from nbkit.envs.push import VectorPush
 from nbkit.envs.reach import VectorReach
+from nbkit.envs.rendering import draw_on
 from nbkit.envs.workers import LocalArms, PixelWorkers
 from nbkit.policies_pixels import PixelActorCritic
 from nbkit.trainers.ppo_config import PPOConfig
@@ -38,6 +39,7 @@ class Config:
     size: int = 40  # of a frame, in pixels
     frames: int = 3
     shift: int = 0  # random shift of the frames, in pixels
+    lessons: int = 0  # passes over a rollout in which the body learns the simulator's numbers
     body: str = "small"
     width: int = 64
     squash: bool = True
@@ -79,6 +81,8 @@ class AveragedAdam(torch.optim.Adam):
 
 def make_trainer(config: Config, run: Run) -> PixelTrainer:
     """Environments, network and trainer; ranks share weights and differ in their draws."""
+    if config.backend == "ddp" and config.device == "cuda":
+        draw_on(run.rank % torch.cuda.device_count())  # each GPU draws what it learns from
     settings = {"reward": config.reward, "gamma": config.gamma}
     make = ARMS[config.task]
     if config.processes:
@@ -113,9 +117,20 @@ def make_trainer(config: Config, run: Run) -> PixelTrainer:
         normalise_rewards=True,
     )
     seed = config.seed + 1_000_000 * run.rank
-    trainer = PixelTrainer(source, policy, ppo, frames=config.frames, shift=config.shift, seed=seed)
+    trainer = PixelTrainer(
+        source,
+        policy,
+        ppo,
+        frames=config.frames,
+        shift=config.shift,
+        lessons=config.lessons,
+        seed=seed,
+    )
     if config.backend == "ddp":
-        trainer.optimiser = AveragedAdam(policy.parameters(), lr=config.learning_rate, eps=1e-5)
+        rate, reader = config.learning_rate, trainer.reader
+        dist.broadcast(reader.weight.data, 0)
+        trainer.optimiser = AveragedAdam(policy.parameters(), lr=rate, eps=1e-5)
+        trainer.teacher = AveragedAdam([*policy.body.parameters(), *reader.parameters()], lr=rate)
     return trainer
 
 
@@ -134,6 +149,8 @@ def learn(config: Config, run: Run) -> dict:
     if found is not None:
         trainer.policy.load_state_dict(found.state["policy"])
         trainer.optimiser.load_state_dict(found.state["optimiser"])
+        trainer.reader.load_state_dict(found.state["reader"])
+        trainer.teacher.load_state_dict(found.state["teacher"])
         trainer.steps, trainer.outcomes = found.state["steps"], found.state["outcomes"]
     done = 0 if found is None else found.step
     started = time.perf_counter()
@@ -164,6 +181,8 @@ def learn(config: Config, run: Run) -> dict:
             state=lambda: {
                 "policy": trainer.policy.state_dict(),
                 "optimiser": trainer.optimiser.state_dict(),
+                "reader": trainer.reader.state_dict(),
+                "teacher": trainer.teacher.state_dict(),
                 "steps": trainer.steps,
                 "outcomes": list(trainer.outcomes),
             },

@@ -38,6 +38,28 @@ def backend_works(name: str) -> bool:
     return done.returncode == 0
 
 
+def draw_on(device: int) -> bool:
+    """Let EGL draw on one of its devices, for this process and those that it starts.
+
+    The number goes into ``MUJOCO_EGL_DEVICE_ID`` if EGL opens there; else EGL's choice stays.
+
+    Args:
+        device: as EGL counts them, which is mostly as CUDA does.
+
+    Returns:
+        whether it opens there.
+
+    """
+    before = os.environ.get("MUJOCO_EGL_DEVICE_ID")
+    os.environ["MUJOCO_EGL_DEVICE_ID"] = str(device)
+    if backend_works("egl"):
+        return True
+    del os.environ["MUJOCO_EGL_DEVICE_ID"]
+    if before is not None:
+        os.environ["MUJOCO_EGL_DEVICE_ID"] = before
+    return False
+
+
 @cache
 def choose_backend() -> str:
     """Return "egl" or "osmesa": what ``MUJOCO_GL`` names, else the first that opens here.

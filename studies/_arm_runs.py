@@ -1,0 +1,60 @@
+"""What the studies of chapter 41 share: a training run that notes its successes, and a judge."""
+
+import math
+from typing import Any
+
+from nbkit.trainers.arm_settings import ArmTaskSettings, arm_success
+
+POINTS = 60
+EPISODES = 500
+
+
+def follow(trainer: Any) -> dict[str, Any]:
+    """Train to the end of the budget.
+
+    Args:
+        trainer: a ``PPOTrainer`` of an arm, whose episodes terminate by success alone.
+
+    Returns:
+        "steps" and "success" (of the last 300 episodes) at about 60 points, "first_return" and
+        "last_return" (means of the first and the last 100 episodes).
+
+    """
+    ended: list[bool] = []
+    curve: list[tuple[int, float]] = []
+    plain_update = trainer._update_normalisers
+
+    def note(rollout: Any) -> None:
+        """Count successes where the trainer looks at its rollout anyway."""
+        ended.extend(rollout.terminated[rollout.done & rollout.valid].tolist())
+        plain_update(rollout)
+
+    trainer._update_normalisers = note
+    while not trainer.finished:
+        metrics = trainer.step()
+        recent = ended[-300:]
+        success = sum(recent) / len(recent) if recent else math.nan
+        curve.append((int(metrics["steps"]), success))
+    every = max(1, len(curve) // POINTS)
+    kept = [point for point in curve[::every] + curve[-1:] if not math.isnan(point[1])]
+    first = [episode[1] for episode in trainer.episodes.finished[:100]]
+    return {
+        "steps": [point[0] for point in kept],
+        "success": [round(point[1], 4) for point in kept],
+        "first_return": sum(first) / len(first),
+        "last_return": trainer.episodes.mean_return(),
+    }
+
+
+def judged(task: ArmTaskSettings, trainer: Any, seed: int, **arms: Any) -> dict[str, float]:
+    """Success on 500 fresh targets.
+
+    Args:
+        task: whose arms.
+        trainer: whose policy, with its normaliser.
+        seed: of the run.
+        **arms: ``physics`` or ``randomisation``; neither: the arm as written.
+
+    """
+    env = task.env(EPISODES, **{"randomisation": None, **arms})
+    return arm_success(env, trainer.policy, trainer.normaliser, seed=50_000 + seed)
