@@ -3,56 +3,81 @@
 from collections.abc import Iterator
 from typing import Any
 
-from nbkit.cluster.run_folder import RunFolder, StageFolder
+from nbkit.cluster.recorded import Record, Side
 
 Table = list[tuple[str, str, str]]
-NOT_SETTINGS = ("run_folder",)
+NOT_SETTINGS = ("run_folder", "out")
 
 
-def compare(a: RunFolder, b: RunFolder) -> Table:
+def compare(a: Side, b: Side) -> Table:
     """Return rows of a name, A's value and B's value.
 
-    Settings, packages and devices are listed only where they differ; metrics are compared at the
-    last step that both have reached.
+    Settings, packages, devices and results are listed only where they differ; metrics are compared
+    at the last step that both have recorded.
 
     Raises:
         ValueError: they have no stage in common.
 
     """
-    of_b = {stage.name: stage for stage in b.stages}
-    pairs = [(stage, of_b[stage.name]) for stage in a.stages if stage.name in of_b]
+    of_b = {record.name: record for record in b.records}
+    pairs = [(record, of_b[record.name]) for record in a.records if record.name in of_b]
+    if not pairs and a.path.is_file() and b.path.is_file() and len(a.records) == len(of_b) == 1:
+        pairs = [(a.records[0], b.records[0])]  # two files are taken at their word
     if not pairs:
         raise ValueError(
             f"no stage in common: {_stages(a)} of {a.path} and {_stages(b)} of {b.path}"
         )
-    table: Table = [("state", a.state, b.state)]
-    table.append(("attempts", str(a.attempts), str(b.attempts)))
-    table.append(("GPU hours", f"{a.gpu_hours:.2f}", f"{b.gpu_hours:.2f}"))
-    if a.cost or b.cost:
-        table.append(("cost", a.cost, b.cost))
+    names = dict.fromkeys((*a.facts, *b.facts))
+    facts = [(name, a.facts.get(name, ""), b.facts.get(name, "")) for name in names]
+    table: Table = [row for row in facts if row[1] or row[2]]
     for one, other in pairs:
-        prefix = f"{one.name}: " if one.name else ""
+        prefix = f"{one.name}: " if one.name and one.name == other.name else ""
         table += [(prefix + name, left, right) for name, left, right in _stage(one, other)]
     return table
 
 
-def _stage(a: StageFolder, b: StageFolder) -> Iterator[tuple[str, str, str]]:
-    yield from _differences("setting", a.json("config.json"), b.json("config.json"))
-    stamps = a.json("stamp.json"), b.json("stamp.json")
+def _stage(a: Record, b: Record) -> Iterator[tuple[str, str, str]]:
+    yield from _differences("setting", a.config, b.config)
     for name in ("commit", "device_name", "driver", "seeds"):
-        left, right = (stamp.get(name, "") for stamp in stamps)
+        left, right = a.stamp.get(name, ""), b.stamp.get(name, "")
         if left != right:
             yield name, str(left), str(right)
-    yield from _differences("package", *(stamp.get("packages", {}) for stamp in stamps))
+    yield from _differences("package", a.stamp.get("packages", {}), b.stamp.get("packages", {}))
+    yield from _results(a.result, b.result)
     steps = {int(row["step"]) for row in a.rows} & {int(row["step"]) for row in b.rows}
     if not steps:
         return
     last = max(steps)
-    rows = [next(row for row in stage.rows if row["step"] == last) for stage in (a, b)]
+    rows = [next(row for row in record.rows if row["step"] == last) for record in (a, b)]
     for name in dict.fromkeys((*rows[0], *rows[1])):
         if name != "step":
-            left, right = (_number(row.get(name)) for row in rows)
+            left, right = (_shown(row.get(name)) for row in rows)
             yield f"{name} at step {last}", left, right
+
+
+def _results(a: dict[str, Any], b: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Single values that differ; lists of numbers are curves, and are left out."""
+    left, right = dict(_leaves(a)), dict(_leaves(b))
+    names = list(dict.fromkeys((*left, *right)))
+    differ = [name for name in names if _shown(left.get(name)) != _shown(right.get(name))]
+    for name in differ:
+        yield f"result {name}", _shown(left.get(name)), _shown(right.get(name))
+    equal = len(names) - len(differ)
+    if equal:
+        yield "results that are equal", str(equal), str(equal)
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The single values of a tree of mappings and lists of mappings, by their dotted names."""
+    if isinstance(value, dict):
+        parts = [(str(key), part) for key, part in value.items()]
+    elif isinstance(value, list):
+        parts = [(str(i), part) for i, part in enumerate(value) if isinstance(part, dict)]
+    else:
+        yield name, value
+        return
+    for key, part in parts:
+        yield from _leaves(part, f"{name}.{key}" if name else key)
 
 
 def _differences(kind: str, a: dict[str, Any], b: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -61,9 +86,13 @@ def _differences(kind: str, a: dict[str, Any], b: dict[str, Any]) -> Iterator[tu
             yield f"{kind} {name}", str(a.get(name, "")), str(b.get(name, ""))
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.5g}"
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:.5g}"
 
 
-def _stages(run: RunFolder) -> str:
-    return ", ".join(stage.name or "(none)" for stage in run.stages)
+def _stages(side: Side) -> str:
+    return ", ".join(record.name or "(none)" for record in side.records)

@@ -17,16 +17,16 @@ def _root() -> None:
 
 @app.command()
 def compare(
-    a: Annotated[Path, typer.Argument(help="A run folder.")],
+    a: Annotated[Path, typer.Argument(help="A run folder, or a recorded result.")],
     b: Annotated[Path, typer.Argument(help="Another.")],
 ) -> None:
     """Say what two runs were set to differently, where they ran, and what came out."""
     from nbkit.cluster.compare import compare as rows_of
-    from nbkit.cluster.run_folder import open_run
+    from nbkit.cluster.recorded import open_side
     from nbkit.cluster.table import text_table
 
     try:
-        rows = rows_of(open_run(a), open_run(b))
+        rows = rows_of(open_side(a), open_side(b))
     except ValueError as error:
         raise UserError(str(error)) from error
     typer.echo(text_table([("", str(a), str(b)), *rows]))

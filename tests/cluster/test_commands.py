@@ -1,6 +1,7 @@
 """`nbkit job` and `nbkit runs`: what they show, what they write, what they refuse."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from nbkit.authoring.errors import UserError
 from nbkit.cluster import commands
 from nbkit.cluster.preemption import Preempted
 from nbkit.cluster.report import pictures, thin
+from nbkit.cluster.report import report as report_of
 from nbkit.cluster.run_folder import StageFolder, find_runs, open_run
 from nbkit.cluster.runs_commands import compare as compare_command
 from nbkit.cluster.status import status_rows
@@ -184,6 +186,65 @@ def test_compare_lists_what_differs(tmp_path, capsys):
     main(Config(run_folder=str(tmp_path / "c"), stage="sft"))
     with pytest.raises(UserError, match="no stage in common"):
         compare_command(a, tmp_path / "c")
+
+
+def compared(a: Path, b: Path, capsys) -> dict[str, list[str]]:
+    """What `nbkit runs compare` prints, by the name of its row."""
+    capsys.readouterr()
+    compare_command(a, b)
+    rows = [re.split("  +", line) for line in capsys.readouterr().out.splitlines()[1:]]
+    return {row[0]: row[1:] for row in rows}
+
+
+def test_a_run_is_compared_with_the_recorded_result_of_another(tmp_path, capsys):
+    """A run against itself as reported, against another's report, and two reports."""
+    a = make_run(tmp_path / "a")
+    b = make_run(tmp_path / "b", learning_rate=0.1, attempts=("100 3700", "4000 4900"))
+    for name, run in (("kept_a", a), ("kept_b", b)):
+        report_of(open_run(run), tmp_path / name)
+    itself = compared(a, tmp_path / "kept_a", capsys)
+    assert itself["cost"] == ["8.00 EUR", "8.00 EUR"] and itself["attempts"] == ["1", "1"]
+    assert itself["loss at step 8"][0] == itself["loss at step 8"][1]
+    assert itself["results that are equal"] == ["2", "2"]
+    assert not [name for name in itself if name.startswith(("setting", "result ", "package"))]
+
+    whole = compared(a, b, capsys)
+    assert whole["setting learning_rate"] == ["0.05", "0.1"]
+    assert whole["result loss"][0] != whole["result loss"][1]
+    assert whole["GPU hours"] == ["4.00", "5.00"]
+    for one, other in ((a, "kept_b"), (tmp_path / "kept_a", "kept_b/result.json")):
+        assert compared(one, tmp_path / other, capsys) == whole
+
+
+def test_results_that_the_book_keeps_can_be_compared(tmp_path, capsys):
+    """Stages in folders, stages in files, single files; every one that is committed is read."""
+    kept = REPOSITORY / "cluster_scripts" / "rlhf_7b" / "results"
+    found = compared(kept / "h200_1b5", kept / "h200_7b", capsys)
+    assert not [name for name in found if name.startswith(("sft", "reward"))]  # 7b has ppo only
+    assert "ppo: result peak_gib" in found or any("at step" in name for name in found)
+    grpo = REPOSITORY / "cluster_scripts" / "grpo_gsm8k" / "results" / "h200"
+    same = compared(grpo, grpo, capsys)
+    assert sorted(same) == ["grpo: results that are equal", "sft: results that are equal"]
+    stages = compared(grpo / "sft.json", grpo / "grpo.json", capsys)
+    assert stages["setting stage"] == ["sft", "grpo"]
+    assert stages["result after.held out/correct, greedy"] == ["1"]
+    assert compared(grpo / "grpo.json", grpo, capsys).keys() == {"grpo: results that are equal"}
+    files = list((REPOSITORY / "studies" / "results").glob("*.json"))
+    assert files
+    for path in files:
+        assert set(compared(path, path, capsys)) <= {"results that are equal"}
+
+
+def test_what_is_neither_run_nor_result_is_named(tmp_path):
+    a = tmp_path / "a.json"
+    a.write_text('{"stamp": {"config": {"steps": 1}, "seeds": [0]}, "loss": 1.0}')
+    for text, says in (("{", "is not JSON"), ("[]", "has no stamp"), ('{"loss": 1}', "no stamp")):
+        (tmp_path / "b.json").write_text(text)
+        with pytest.raises(UserError, match=says):
+            compare_command(a, tmp_path / "b.json")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match=r"neither a run folder .* nor recorded results"):
+        compare_command(a, tmp_path / "empty")
 
 
 @pytest.mark.slow

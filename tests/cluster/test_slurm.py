@@ -109,3 +109,25 @@ def test_taken_back_by_the_cluster_it_is_requeued_and_saves_first(make_job, tmp_
     assert [event["event"] for event in saved] == ["running", "checkpoint", "preempted"]
     assert saved[1]["step"] >= 3
     assert "stopped after step" in log(run)
+
+
+def test_a_requeue_of_the_cluster_leaves_the_job_its_own(make_job, tmp_path):
+    """limits.requeues is 1: the nodes are taken back once, and the job still requeues itself."""
+    arguments = {"steps": 4000, "seconds_a_step": 0.1, "save_every": 0}
+    launch = make_job(arguments=arguments, limits={"requeues": 1})
+    run = tmp_path / "run"
+    number = start(launch, run)
+    try:
+        wait_for(lambda: steps_done(run) >= 3, "the first steps")
+        output_of("scontrol", "requeue", number)
+        wait_for(lambda: job_state(number) == "PENDING", "the queue")
+        before = steps_done(run)
+        # Slurm would let it wait for two minutes.
+        output_of("scontrol", "update", f"JobId={number}", "StartTime=now")
+        wait_for(lambda: steps_done(run) >= before + 3, "steps of the second attempt")
+        output_of("scancel", "--signal=USR1", "--batch", number)
+        wait_for(lambda: "Restarts=2" in output_of("scontrol", "show", "job", number), "its own")
+    finally:
+        subprocess.run(["scancel", number], check=False)
+    assert (run / "requeues").read_text() == f"{number} 1\n"
+    assert log(run).count("its time is up; requeued") == 1
