@@ -54,6 +54,11 @@ class Parallel(ABC):
     def prepare(self, model: nn.Module, make_optimiser: MakeOptimiser) -> None:
         """Spread a model, then make its optimiser (it must hold the parameters as they are then).
 
+        Hand the model over on the CPU. FSDP2 moves it to the device block by block and cuts each at
+        once, so that the device never holds more than its shards and one unit whole: a block, or
+        what lies outside of all blocks. All others move the whole model first, in the precision
+        that it has: ZeRO needs room for that, although less is left when it has cut its share.
+
         Args:
             model: the same weights on every rank; changed in place.
             make_optimiser: from parameters to an optimiser of torch.
@@ -67,9 +72,12 @@ class Parallel(ABC):
                 "model: all its parameters are frozen; a model that does not learn goes to "
                 "`frozen`, which makes no optimiser and no reducer"
             )
-        self._plain = model.to(self.world.device)
+        self._plain = self._place(model)
         prepare_blocks(model, self.config)
         self._wrap(model, make_optimiser)
+
+    def _place(self, model: nn.Module) -> nn.Module:
+        return model.to(self.world.device)
 
     def frozen(self, model: nn.Module) -> Any:
         """Place a model that only scores (reference, reward): on the device, without gradients.
@@ -170,7 +178,8 @@ class Parallel(ABC):
     def gathered(self) -> AbstractContextManager[Any]:
         """The module with whole parameters, for sampling; every rank must enter and leave.
 
-        It is the model as it was handed to ``prepare``: read it, do not train it.
+        It is the model as it was handed to ``prepare``: read it, do not train it. Its forward
+        passes send nothing, so that ranks may run as many as each needs.
         """
         return nullcontext(self._plain)
 

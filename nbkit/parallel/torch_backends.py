@@ -1,5 +1,6 @@
 """One device, DDP and FSDP2: the back-ends that come with torch."""
 
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -11,6 +12,11 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
 from nbkit.parallel.base import MakeOptimiser, Parallel
 from nbkit.parallel.blocks import blocks_of
+
+# Buffers are the same on all ranks and are not sent at each forward pass. The word for that has
+# changed with torch 2.13.
+_WORDS = inspect.signature(nn.parallel.DistributedDataParallel).parameters
+_SYNC_BUFFERS = "forward_sync_buffers" if "forward_sync_buffers" in _WORDS else "broadcast_buffers"
 
 
 class Single(Parallel):
@@ -37,7 +43,7 @@ class DDP(Parallel):
             device_ids=[device.index] if device.type == "cuda" else None,
             bucket_cap_mb=self.config.bucket_mb,
             gradient_as_bucket_view=True,
-            broadcast_buffers=False,
+            **{_SYNC_BUFFERS: False},
         )
         self.optimiser = make_optimiser(p for p in model.parameters() if p.requires_grad)
 
@@ -59,9 +65,11 @@ class FSDP2(Parallel):
 
     def frozen(self, model: nn.Module) -> Any:
         """Shard a model that only scores; its blocks are gathered for each forward pass."""
-        model.to(self.world.device).requires_grad_(False).eval()
-        self._shard(model)
+        self._shard(model.requires_grad_(False).eval())
         return model
+
+    def _place(self, model: nn.Module) -> nn.Module:
+        return model  # `fully_shard` moves one block at a time, and frees it when it is cut
 
     def _shard(self, model: nn.Module) -> None:
         mesh = init_device_mesh(self.world.device.type, (self.world.size,))
@@ -87,14 +95,22 @@ class FSDP2(Parallel):
 
     @contextmanager
     def gathered(self) -> Iterator[Any]:
-        """All blocks gathered at once, in the precision of the forward pass."""
+        """All blocks gathered at once, in the precision of the forward pass.
+
+        They stay whole through any number of forward passes, which may differ between ranks: no
+        pass sends a message. Entering and leaving is for all ranks.
+        """
         sharded = [m for m in self._plain.modules() if isinstance(m, FSDPModule)]
         for module in sharded:
             module.unshard()
+            module.set_reshard_after_forward(False, recurse=False)
         try:
             yield self._plain
         finally:
             for module in sharded:
+                # The root is gathered throughout a step: that is what its default comes to.
+                again = self.config.reshard_after_forward and module is not self._plain
+                module.set_reshard_after_forward(again, recurse=False)
                 module.reshard()
 
 

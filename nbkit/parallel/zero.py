@@ -1,6 +1,5 @@
 """DeepSpeed ZeRO 1, 2 and 3, with the optimiser on the device, on the CPU or on a disk."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -103,11 +102,9 @@ class Zero(Parallel):
 
     def whole_state(self) -> dict[str, Tensor]:
         """As in ``Parallel``: the float32 weights that the optimiser steps."""
-        from deepspeed.utils import safe_get_full_fp32_param
-
         found = dict(self._buffers())
         for name, parameter in self._plain.named_parameters():
-            found[name] = safe_get_full_fp32_param(parameter).detach().cpu()
+            found[name] = self._full(parameter).cpu()
         return found
 
     # A checkpoint holds each tensor in its own shape, cut along its first dimension as FSDP2 cuts
@@ -116,13 +113,13 @@ class Zero(Parallel):
 
     def state(self, *, optimiser: bool = True) -> State:
         """As in ``Parallel``; one parameter is whole at a time."""
-        from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
+        from deepspeed.utils import safe_get_full_optimizer_state
 
         found: State = {"model": dict(self._buffers()), "optimiser": {}}
         flat: dict[str, Any] = next(iter(self.optimiser.state.values()), {})
         kinds = [kind for kind, value in flat.items() if value.ndim]
         for name, parameter in self._plain.named_parameters():
-            found["model"][name] = self._cut(safe_get_full_fp32_param(parameter))
+            found["model"][name] = self._cut(self._full(parameter))
             if not optimiser or not parameter.requires_grad:
                 continue
             for kind in kinds:
@@ -150,22 +147,46 @@ class Zero(Parallel):
 
     def put(self, state: State) -> None:
         """As in ``Parallel``; a fresh optimiser is given its state first."""
-        from deepspeed.utils import safe_set_full_fp32_param, safe_set_full_optimizer_state
+        from deepspeed.utils import safe_set_full_optimizer_state
 
         kinds = state["optimiser"]
         if kinds:
             self._make_states(kinds)
         for name, parameter in self._plain.named_parameters():
-            whole = state["model"][name].full_tensor()
-            safe_set_full_fp32_param(parameter, whole.to(self.world.device))
-            if self.config.stage < 3:  # the weights of the forward pass are a copy
-                parameter.data.copy_(whole)
+            self._fill(parameter, state["model"][name].full_tensor().to(self.world.device))
             for kind, values in kinds.items():
                 if kind != "step" and name in values:
                     value = values[name].full_tensor().to(self.world.device)
                     safe_set_full_optimizer_state(parameter, value, kind)
         if self.config.stage == 3:
             self._renew_weights()
+
+    # DeepSpeed keeps no float32 weights of a parameter that does not learn: there is but the one
+    # of the forward pass.
+
+    def _full(self, parameter: Any) -> Tensor:
+        """A parameter, whole, in float32."""
+        import deepspeed
+        from deepspeed.utils import safe_get_full_fp32_param
+
+        if parameter.requires_grad:
+            learned: Tensor = safe_get_full_fp32_param(parameter).detach()
+            return learned
+        with deepspeed.zero.GatheredParameters([parameter], enabled=self.config.stage == 3):
+            return parameter.detach().float().clone()
+
+    def _fill(self, parameter: Any, whole: Tensor) -> None:
+        """Put values into a parameter; of stage 3 those of the forward pass follow later."""
+        import deepspeed
+        from deepspeed.utils import safe_set_full_fp32_param
+
+        if parameter.requires_grad:
+            safe_set_full_fp32_param(parameter, whole)
+        if self.config.stage < 3:  # the weights of the forward pass are a copy
+            parameter.data.copy_(whole)
+        elif not parameter.requires_grad:
+            with deepspeed.zero.GatheredParameters([parameter], modifier_rank=0):
+                parameter.data.copy_(whole)
 
     def _renew_weights(self) -> None:
         """Stage 3: the shards of the forward pass from those of the optimiser, as after a step."""
@@ -218,9 +239,7 @@ class Zero(Parallel):
 
 def alone(device: torch.device) -> None:
     """A process group of one, which DeepSpeed wants even then."""
-    from nbkit.parallel.ports import free_port
-
-    store = dist.TCPStore("127.0.0.1", free_port(os.getpid()), 1, is_master=True)
+    store = dist.TCPStore("127.0.0.1", 0, 1, is_master=True)  # at a port that the system chooses
     name = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(name, store=store, rank=0, world_size=1)
 

@@ -1,13 +1,16 @@
 """What runs inside the processes: a tiny model, rows of many lengths, and a training loop."""
 
+import contextlib
 import hashlib
 import os
 import random
+import warnings
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch.distributed.tensor import DTensor
 
 from nbkit.data.encode import Example
 from nbkit.logprobs import next_token_logprobs
@@ -74,6 +77,83 @@ def sft(word, steps=STEPS, **settings):
     parallel = prepared(word, **settings)
     seen = [sft_step(parallel, step) for step in range(steps)]
     return seen, {k: v.numpy() for k, v in parallel.whole_state().items()}
+
+
+def sft_partly_frozen(word, folder, **settings):
+    """Embedding and first block do not learn: losses, what moved, and the state, saved and read."""
+
+    def part(weights):
+        net = model(seed=weights, layers=2, width=16).train()
+        for name, parameter in net.named_parameters():
+            parameter.requires_grad_("layers.1" in name or "norm" in name)
+        parallel = connect(ParallelConfig(backend=word, **settings), join("cpu", timeout_s=60))
+        parallel.prepare(net, adamw)
+        return parallel
+
+    one_thread()
+    parallel = part(0)
+    before = {k: v.clone().numpy() for k, v in parallel.whole_state().items()}
+    losses = [sft_step(parallel, step) for step in range(3)]
+    with parallel.gathered() as whole:
+        gathered = {k: v.detach().float().clone().numpy() for k, v in whole.named_parameters()}
+    saved = everything(parallel)
+    parallel.save(Path(folder), 3)
+    after = sft_step(parallel, 3)
+    other = part(7)
+    other.load(Path(folder))
+    read = everything(other)
+    return before, losses, gathered, saved, after, read, sft_step(other, 3)
+
+
+def unequal_passes(reshard):
+    """Whole weights on each rank for as many passes as it needs, also after an error; then a step.
+
+    Returns the share of parameters that were whole after an error, inside and afterwards, whether
+    all passes gave the same, and two more steps.
+    """
+    parallel = prepared("fsdp2", reshard_after_forward=reshard)
+    sft_step(parallel, 0)
+    plain = parallel._plain
+    ids = torch.arange(6).view(1, 6) + 2
+
+    def whole():
+        return sum(not isinstance(p, DTensor) for p in plain.parameters())
+
+    with contextlib.suppress(ZeroDivisionError), parallel.gathered() as net, torch.no_grad():
+        net(input_ids=ids)
+        _ = 1 / 0
+    after_error = whole()
+    passes = 2 + 3 * parallel.world.rank
+    with parallel.gathered() as net, torch.no_grad():
+        outputs = [net(input_ids=ids).logits.clone() for _ in range(passes)]
+        inside = whole()
+    same = all(torch.equal(one, outputs[0]) for one in outputs)
+    wholes = [number / len(list(plain.parameters())) for number in (after_error, inside, whole())]
+    return wholes, same, [sft_step(parallel, step) for step in (1, 2)]
+
+
+def moved_whole(word):
+    """How often a whole model is moved to the device, trained and frozen."""
+    moved, real = [], torch.nn.Module.to
+
+    def to(self, *args, **kwargs):
+        moved.append(type(self).__name__)
+        return real(self, *args, **kwargs)
+
+    torch.nn.Module.to = to
+    try:
+        prepared(word).frozen(model(layers=2))
+    finally:
+        torch.nn.Module.to = real
+    return len(moved)
+
+
+def warnings_of(word):
+    """What is warned of while a model is prepared and takes a step."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        sft_step(prepared(word), 0)
+    return [str(one.message) for one in seen if issubclass(one.category, FutureWarning)]
 
 
 def sft_on_disk(word, folder):

@@ -40,6 +40,47 @@ def test_ten_steps_on_two_ranks_equal_one_process(word, alone):
     assert len({metrics["kl_coefficient"] for metrics in alone["rlhf"]}) > 3
 
 
+@pytest.mark.parametrize("word", ("zero1-offload", "zero2-offload"))
+def test_an_offloaded_optimiser_steps_like_one_process(word, alone):
+    for seen, _ in jobs.ranks(2, partial(jobs.sft, word, steps=4), timeout_s=120):
+        np.testing.assert_allclose(seen, alone["sft"][0][:4], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("word", ("ddp", "fsdp2", "zero1", "zero2", "zero3"))
+def test_a_partly_frozen_model_learns_is_saved_and_read(word, tmp_path):
+    right = jobs.ranks(1, jobs.sft_partly_frozen, "single", str(tmp_path / "alone"))[0]
+    for found in jobs.ranks(2, jobs.sft_partly_frozen, word, str(tmp_path / "two"), timeout_s=120):
+        before, losses, gathered, saved, after, read, again = found
+        np.testing.assert_allclose(losses, right[1], rtol=0, atol=1e-5)
+        assert same(saved, read) and after == again
+        for name, start in before.items():
+            end = saved[f"model|{name}"]
+            learns = "layers.1" in name or "norm" in name
+            assert np.array_equal(start, end) is not learns
+            assert np.array_equal(gathered[name], end)
+            assert (f"optimiser|exp_avg|{name}" in saved) is learns
+
+
+@pytest.mark.parametrize("reshard", (True, False))
+def test_gathered_weights_stay_whole_for_unequal_numbers_of_passes(reshard):
+    """A rank with more passes than the other would wait for ever if one of them sent anything."""
+    word = partial(jobs.sft, "single", steps=3)
+    right = jobs.ranks(1, word)[0][0]
+    for wholes, alike, steps in jobs.ranks(2, jobs.unequal_passes, reshard):
+        assert wholes == [0, 1, 0]
+        assert alike
+        np.testing.assert_allclose(steps, right[1:], rtol=0, atol=1e-5)
+
+
+def test_only_fsdp2_never_moves_a_whole_model():
+    assert jobs.ranks(1, jobs.moved_whole, "fsdp2") == [0]
+    assert jobs.ranks(1, jobs.moved_whole, "ddp") == [2]
+
+
+def test_ddp_gives_no_warning_of_its_own():
+    assert jobs.ranks(1, jobs.warnings_of, "ddp") == [[]]
+
+
 @pytest.fixture(scope="module")
 def low():
     return jobs.ranks(1, partial(jobs.sft, "single", steps=5, precision="bfloat16"))[0][0]
@@ -72,7 +113,7 @@ def test_the_optimiser_on_a_disk_equals_one_process(tmp_path):
         assert on_disk > 8 * 400_000  # both moments of most weights
 
 
-@pytest.mark.parametrize("word", ("single", "ddp", "fsdp2", "zero1", "zero3", "zero3-offload"))
+@pytest.mark.parametrize("word", ("single", *SHARDED))
 def test_resumed_equals_unbroken_to_the_bit_and_reads_anywhere(word, tmp_path):
     size = 1 if word == "single" else 2
     unbroken = jobs.ranks(size, jobs.saved_and_unbroken, word, str(tmp_path), timeout_s=120)
