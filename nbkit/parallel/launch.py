@@ -14,7 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from nbkit.parallel.ports import free_port
+from nbkit.parallel.ports import reserved_port
 from nbkit.parallel.world import leave
 
 _CALLS = itertools.count()  # two calls at once, from two threads, take different ports
@@ -57,8 +57,8 @@ def run_ranks(
     context: Any = get_context(start)
     if start == "forkserver":
         context.set_forkserver_preload(list(preload))
-    with tempfile.TemporaryDirectory() as folder:
-        port = free_port(os.getpid() + next(_CALLS))
+    start_port = os.getpid() + next(_CALLS)
+    with tempfile.TemporaryDirectory() as folder, reserved_port(start_port) as port:
         variables = {**os.environ, **(environment or {})}
         started = [
             context.Process(
@@ -70,11 +70,13 @@ def run_ranks(
         try:
             for process in started:
                 process.start()
-            _wait(started, time.monotonic() + timeout_s)
+            in_time = _wait(started, time.monotonic() + timeout_s)
+            ends = [process.exitcode for process in started]  # None: has not ended by itself
         finally:
             for process in started:
                 _end(process)
-        return _collect(started, Path(folder), timeout_s)
+        why = "a rank failed" if in_time else f"after {timeout_s:g} s time was up"
+        return _collect(ends, Path(folder), why)
 
 
 def _child(
@@ -108,11 +110,20 @@ def _child(
         leave()
 
 
-def _wait(started: list[Any], deadline: float) -> None:
-    """Until all have ended, one has failed (the others get a second more), or time is up."""
-    while any(process.is_alive() for process in started) and time.monotonic() < deadline:
+def _wait(started: list[Any], deadline: float) -> bool:
+    """Until all have ended or one has failed, and the others had a second; False: time was up."""
+    while any(process.is_alive() for process in started):
+        if time.monotonic() >= deadline:
+            return False
         if any(process.exitcode for process in started):
-            deadline = min(deadline, time.monotonic() + 1.0)
+            _let_end(started, time.monotonic() + 1.0)
+            return True
+        time.sleep(0.02)
+    return True
+
+
+def _let_end(started: list[Any], deadline: float) -> None:
+    while any(process.is_alive() for process in started) and time.monotonic() < deadline:
         time.sleep(0.02)
 
 
@@ -124,16 +135,23 @@ def _end(process: Any) -> None:
     process.join(10)
 
 
-def _collect(started: list[Any], folder: Path, timeout_s: float) -> list[Any]:
+def _collect(codes: list[int | None], folder: Path, why: str) -> list[Any]:
     ends = []
-    for rank, process in enumerate(started):
+    for rank, code in enumerate(codes):
         error = folder / f"{rank}.error"
         if error.exists():
-            ends.append(f"rank {rank} raised:\n{error.read_text()[-4000:]}")
+            ends.append(f"rank {rank} raised:\n{error.read_text()[-8000:]}")
         elif not (folder / f"{rank}.result").exists():
-            why = "was stopped" if process.exitcode == -signal.SIGKILL else "ended"
-            ends.append(f"rank {rank} {why} without a result (exit code {process.exitcode})")
+            ends.append(f"rank {rank} {_end_of(code)}")
     if ends:
-        raise RanksFailedError(f"within {timeout_s:.0f} s:\n" + "\n".join(ends))
+        raise RanksFailedError(f"{why}:\n" + "\n".join(ends))
     # Written by our own children a moment ago, in a folder that only we can enter.
-    return [pickle.loads((folder / f"{rank}.result").read_bytes()) for rank in range(len(started))]
+    return [pickle.loads((folder / f"{rank}.result").read_bytes()) for rank in range(len(codes))]
+
+
+def _end_of(code: int | None) -> str:
+    if code is None:
+        return "was stopped without a result"
+    if code < 0:
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"ended without a result (exit code {code})"

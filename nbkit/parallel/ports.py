@@ -1,6 +1,11 @@
 """A port that is free, and that the operating system does not hand out by itself."""
 
+import fcntl
+import os
 import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -32,15 +37,55 @@ def free_port(start: int = 0, first: int = FIRST, last: int = LAST) -> int:
         RuntimeError: no port is free.
 
     """
+    for port in _allowed(start, first, last):
+        if _unbound(port):
+            return port
+    raise RuntimeError(f"no port from {first} to {last} is free on this machine")
+
+
+@contextmanager
+def reserved_port(start: int = 0, first: int = FIRST, last: int = LAST) -> Iterator[int]:
+    """A free port that no other caller of this function gets until the block is left.
+
+    Between the moment at which a port is found free and that at which somebody listens there, a
+    second job may find it free as well. So each port has a lock, which ends with its process.
+
+    Args:
+        start: as in ``free_port``.
+        first: smallest port considered.
+        last: largest.
+
+    Raises:
+        RuntimeError: no port is free.
+
+    """
+    folder = Path(tempfile.gettempdir())
+    for port in _allowed(start, first, last):
+        path = folder / f"nbkit_port_{port}_{os.getuid()}.lock"
+        with path.open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:  # somebody holds it
+                continue
+            if _unbound(port):
+                yield port
+                return
+    raise RuntimeError(f"no port from {first} to {last} is free on this machine")
+
+
+def _allowed(start: int, first: int, last: int) -> Iterator[int]:
+    """Each port once, from that of job `start` on, without those of the system."""
     low, high = ephemeral_range()
     for offset in range(last - first + 1):
         port = candidate(start + offset, first, last)
-        if low <= port <= high:
-            continue
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise RuntimeError(f"no port from {first} to {last} is free on this machine")
+        if not low <= port <= high:
+            yield port
+
+
+def _unbound(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

@@ -16,7 +16,8 @@ from nbkit.parallel.blocks import blocks_of
 # Buffers are the same on all ranks and are not sent at each forward pass. The word for that has
 # changed with torch 2.13.
 _WORDS = inspect.signature(nn.parallel.DistributedDataParallel).parameters
-_SYNC_BUFFERS = "forward_sync_buffers" if "forward_sync_buffers" in _WORDS else "broadcast_buffers"
+_SYNC = "forward_sync_buffers" if "forward_sync_buffers" in _WORDS else "broadcast_buffers"
+_NO_SYNC: dict[str, Any] = {_SYNC: False}
 
 
 class Single(Parallel):
@@ -43,7 +44,7 @@ class DDP(Parallel):
             device_ids=[device.index] if device.type == "cuda" else None,
             bucket_cap_mb=self.config.bucket_mb,
             gradient_as_bucket_view=True,
-            **{_SYNC_BUFFERS: False},
+            **_NO_SYNC,
         )
         self.optimiser = make_optimiser(p for p in model.parameters() if p.requires_grad)
 

@@ -157,21 +157,27 @@ def seeds():
     }
 
 
+# The rank that waits in vain must be the one that fails: the other one sleeps until it is stopped.
+PATIENCE_S, SLEEP_S = 15, 60
+
+
 def gathers(everyone):
     """FAULTS D20 (i): the whole state, asked for by all ranks or by the main one alone."""
     torch.set_num_threads(1)
-    parallel = connect(ParallelConfig(backend="fsdp2"), join("cpu", timeout_s=6))
+    patience = 60 if everyone else PATIENCE_S
+    parallel = connect(ParallelConfig(backend="fsdp2"), join("cpu", timeout_s=patience))
     parallel.prepare(model(), torch.optim.AdamW)
-    if everyone or parallel.world.is_main:
-        return sum(x.numel() for x in parallel.whole_state().values())
     parallel.barrier()
-    return 0
+    if not everyone and not parallel.world.is_main:
+        time.sleep(SLEEP_S)
+    return sum(x.numel() for x in parallel.whole_state().values())
 
 
 def decodes(sync):
     """FAULTS D20 (ii): EOS at decode step 2 on rank 0 and at 5 on rank 1, limit 8."""
     torch.set_num_threads(1)
-    parallel = connect(ParallelConfig(backend="fsdp2"), join("cpu", timeout_s=6))
+    patience = 60 if sync else PATIENCE_S
+    parallel = connect(ParallelConfig(backend="fsdp2"), join("cpu", timeout_s=patience))
     parallel.prepare(model(), torch.optim.AdamW)
     end = (2, 5)[parallel.world.rank]
     prompt = torch.tensor([[3, 4, 5]])
@@ -182,6 +188,8 @@ def decodes(sync):
         return VOCABULARY.eos_id if ids.shape[1] - prompt.shape[1] + 1 == end else 7
 
     made = decode_in_lockstep(next_token, prompt, VOCABULARY.eos_id, 8, sync=sync)
+    if not sync:
+        time.sleep(SLEEP_S)
     parallel.barrier()
     return made.forwards, made.length
 

@@ -1,6 +1,10 @@
 """What the chapters build by hand, in two and three processes, and the numbered faults."""
 
+import itertools
+import re
+import socket
 import time
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
@@ -9,6 +13,7 @@ from nbkit.parallel.buckets import make_buckets
 from nbkit.parallel.handover import sent_elements
 from nbkit.parallel.launch import RanksFailedError
 from nbkit.parallel.memory import traffic_bytes, zero_bytes
+from nbkit.parallel.ports import reserved_port
 from nbkit.parallel.ring import bytes_sent
 from nbkit.parallel.streams import GlobalBatches, mine, rank_seed
 from tests.parallel import hand_jobs as hand
@@ -83,21 +88,29 @@ def test_ranks_share_a_batch_and_resume_on_any_number_of_ranks():
         GlobalBatches(3, 4, seed=0)
 
 
+def waits_in_vain(job, rank, where):
+    """The message of a rank that ran out of patience inside `where`, while the other one slept."""
+    with pytest.raises(RanksFailedError, match="a rank failed") as caught:
+        jobs.ranks(2, job, False, timeout_s=hand.SLEEP_S - 5)
+    said = str(caught.value)
+    assert re.search(rf"rank {rank} raised:(.|\n)*in {where}\n(.|\n)*Timed out waiting", said), said
+    assert f"rank {1 - rank} was stopped without a result" in said
+    assert said.count("raised:") == 1
+
+
 @slow
 def test_gathering_the_state_is_for_every_rank_d20():
-    sizes = jobs.ranks(2, hand.gathers, True, timeout_s=30)
+    sizes = jobs.ranks(2, hand.gathers, True)
     assert sizes[0] == sizes[1] == sum(p.numel() for p in hand.model().parameters())
-    with pytest.raises(RanksFailedError, match="rank 0"):
-        jobs.ranks(2, hand.gathers, False, timeout_s=10)
+    waits_in_vain(hand.gathers, 0, "whole_state")
 
 
 @slow
 def test_decoding_goes_on_until_the_last_rank_is_through_d20():
-    made = jobs.ranks(2, hand.decodes, True, timeout_s=30)
+    made = jobs.ranks(2, hand.decodes, True)
     assert [forwards for forwards, _ in made] == [5, 5]
     assert [length for _, length in made] == [2, 5]
-    with pytest.raises(RanksFailedError, match="rank 1"):
-        jobs.ranks(2, hand.decodes, False, timeout_s=30)
+    waits_in_vain(hand.decodes, 1, "decode_in_lockstep")
 
 
 @slow
@@ -114,9 +127,50 @@ def test_a_failing_or_hanging_rank_ends_the_others():
     with pytest.raises(RanksFailedError, match=r"rank 1 raised(.|\n)*bad luck"):
         jobs.ranks(2, hand.fails, 1, timeout_s=30)
     start = time.monotonic()
-    with pytest.raises(RanksFailedError, match="rank 0 was stopped"):
+    with pytest.raises(RanksFailedError, match="after 4 s time was up:\nrank 0 was stopped"):
         jobs.ranks(2, hand.hangs, timeout_s=4)
     assert time.monotonic() - start < 20
+
+
+@slow
+def test_calls_at_once_from_several_processes_never_share_a_port():
+    """Each takes and gives back many ports from the same start; no two hold one at a time."""
+    with ProcessPoolExecutor(4) as pool:
+        held = [span for spans in pool.map(hold_ports, range(4)) for span in spans]
+    by_port = {}
+    for port, start, end in held:
+        by_port.setdefault(port, []).append((start, end))
+    assert max(len(spans) for spans in by_port.values()) > 1  # there was something to share
+    for spans in by_port.values():
+        spans.sort()
+        assert all(one[1] <= two[0] for one, two in itertools.pairwise(spans))
+
+
+def hold_ports(_):
+    found = []
+    for _ in range(200):
+        with reserved_port(500, 21_000, 21_009) as port:
+            start = time.monotonic()
+            time.sleep(0.001)
+            found.append((port, start, time.monotonic()))
+    return found
+
+
+def test_a_reserved_port_is_given_back_and_a_bound_one_is_passed_over():
+    with reserved_port(3, 21_020, 21_021) as one:
+        with reserved_port(3, 21_020, 21_021) as two:
+            assert {one, two} == {21_020, 21_021}
+            with (
+                pytest.raises(RuntimeError, match="no port from 21020"),
+                reserved_port(3, 21_020, 21_021),
+            ):
+                raise AssertionError("three callers on two ports")
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", two))
+            with pytest.raises(RuntimeError), reserved_port(3, 21_020, 21_021):
+                raise AssertionError("both are taken")
+        with reserved_port(3, 21_020, 21_021) as again:
+            assert again == two
 
 
 def test_buckets_are_filled_from_the_end():
