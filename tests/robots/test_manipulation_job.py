@@ -1,0 +1,71 @@
+"""The job ppo_manipulation on two ranks: one policy, gradients averaged, arms of their own."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from nbkit.envs.rendering import NoRenderer, choose_backend
+from nbkit.parallel.launch import run_ranks
+from nbkit.parallel.world import join, leave
+
+SCRIPT = Path(__file__).resolve().parents[2] / "cluster_scripts" / "ppo_manipulation" / "train.py"
+pytestmark = [pytest.mark.slow, pytest.mark.chapter(41)]
+
+
+def load_job() -> Any:
+    spec = importlib.util.spec_from_file_location("ppo_manipulation_train", SCRIPT)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def one_averaged_step() -> tuple[torch.Tensor, torch.Tensor]:
+    """Each rank has a gradient of its own; all must take the step of their mean."""
+    rank = join("cpu").rank
+    weight = torch.nn.Parameter(torch.zeros(3))
+    weight.grad = torch.tensor([[0.3, 0.0, 0.1], [0.1, 0.2, 0.0]][rank])
+    load_job().AveragedAdam([weight], lr=0.1).step()
+    leave()
+    return weight.detach(), weight.grad
+
+
+def three_updates() -> dict[str, Any]:
+    """The trainer of the job, lessons and all, on this rank's arms."""
+    world = join("cpu")
+    job = load_job()
+    config = job.Config(backend="ddp", arms=4, steps=8, lessons=1, minibatch=16)
+    trainer = job.make_trainer(config, world)
+    first = trainer.observations.clone()
+    for _ in range(3):
+        trainer.step()
+    trainer.source.close()
+    leave()
+    weights = {**trainer.policy.state_dict(), "reader": trainer.reader.weight.detach()}
+    return {"first": first, "weights": weights}
+
+
+def test_the_step_is_that_of_the_mean_gradient():
+    alone = torch.nn.Parameter(torch.zeros(3))
+    alone.grad = torch.tensor([0.2, 0.1, 0.05])
+    torch.optim.Adam([alone], lr=0.1).step()
+    first, second = run_ranks(one_averaged_step, 2)
+    for weight, gradient in (first, second):
+        torch.testing.assert_close(gradient, alone.grad)
+        torch.testing.assert_close(weight, alone.detach())
+
+
+def test_ranks_see_other_arms_and_keep_one_policy():
+    try:
+        choose_backend()
+    except NoRenderer:
+        pytest.skip("neither EGL nor OSMesa opens here")
+    first, second = run_ranks(three_updates, 2)
+    assert not torch.equal(first["first"], second["first"])
+    for name, value in first["weights"].items():
+        assert torch.equal(value, second["weights"][name]), name
