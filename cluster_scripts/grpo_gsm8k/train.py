@@ -1,4 +1,4 @@
-# Generated, sha256 053f1c812807e3d5
+# Generated, sha256 a226bb6fcde65fa4
 """Training script of the job `grpo_gsm8k`, tangled from notebooks/23_rlvr.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -9,12 +9,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import yaml
 from pydantic import TypeAdapter
 
+from nbkit.cluster.job import Backend, Checkpointing, Precision
 from nbkit.cluster.run import Run
 from nbkit.data.encode import Example
 from nbkit.data.gsm8k import WordProblem, load_gsm8k
@@ -25,7 +26,7 @@ from nbkit.policies_hf import tiny_model
 from nbkit.rewards import simple_grpo
 from nbkit.rewards.compose import Composed
 from nbkit.trainers import sft
-from nbkit.trainers.grpo import GRPOTrainer, variant
+from nbkit.trainers.grpo import VARIANTS, GRPOTrainer, variant
 from nbkit.trainers.grpo_checkpoint import resume, save
 
 
@@ -33,10 +34,10 @@ from nbkit.trainers.grpo_checkpoint import resume, save
 class Config:
     """One stage: "sft" teaches the form, "grpo" learns from the verifier."""
 
-    stage: str = "sft"
+    stage: Literal["sft", "grpo"] = "sft"
     model: str = ""  # a name or folder; empty: a small model from scratch, on generated problems
     data: str = ""  # a folder with GSM8K's train.jsonl and test.jsonl; empty: generated problems
-    backend: str = "single"  # or "ddp": every device samples and learns its share
+    backend: Backend = "single"  # others: every device samples and learns its share
     width: int = 64  # of the model from scratch
     layers: int = 2
     heads: int = 4
@@ -53,8 +54,8 @@ class Config:
     learning_rate: float = 1e-4
     kl_coefficient: float = 0.0
     micro_tokens: int = 4096  # of one forward pass
-    precision: str = "float32"  # or bfloat16: of sampling and passes; the optimiser's stay float32
-    checkpointing: str = "none"  # full or selective: less memory for activations
+    precision: Precision = "float32"  # of sampling and passes; what Adam steps stays float32
+    checkpointing: Checkpointing = "none"  # others: less memory for activations
     evaluate_every: int = 2
     evaluate_on: int = 32  # held-out problems
     save_every: int = 10
@@ -102,7 +103,7 @@ class ChatVocabulary:
 
 
 def starting_point(config: Config, run: Run) -> tuple[Any, Any]:
-    """The model of a stage, on its device, and its vocabulary."""
+    """The model of a stage, on the CPU, and its vocabulary."""
     if not config.model:
         vocabulary = StoryVocabulary()
         sizes = {"width": config.width, "layers": config.layers, "heads": config.heads}
@@ -110,12 +111,12 @@ def starting_point(config: Config, run: Run) -> tuple[Any, Any]:
         if config.stage == "grpo":
             state = torch.load(run.input("sft") / "model.pt", weights_only=True)
             model.load_state_dict(state)
-        return model.to(config.device), vocabulary
+        return model, vocabulary
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(config.model)
     model = AutoModelForCausalLM.from_pretrained(config.model, dtype=torch.float32)
-    return model.to(config.device).eval(), ChatVocabulary(tokenizer, model.generation_config)
+    return model.eval(), ChatVocabulary(tokenizer, model.generation_config)
 
 
 def problems_of(config: Config) -> tuple[list[WordProblem], list[WordProblem]]:
@@ -168,9 +169,8 @@ def held_out_accuracy(model: Any, vocabulary: Any, problems: Sequence[Any], conf
 
 def teach(config: Config, run: Run) -> dict:
     """Supervised steps on generated stories, some of them wrong on purpose."""
-    if config.model:
-        raise ValueError("stage 'sft' is for the model from scratch; begin with stage 'grpo'")
     model, vocabulary = starting_point(config, run)
+    model.to(config.device)
     examples = [
         Example(
             tuple(vocabulary.encode(problem.prompt)),
@@ -199,6 +199,7 @@ def teach(config: Config, run: Run) -> dict:
 def learn(config: Config, run: Run) -> dict:
     """GRPO against the verifier."""
     model, vocabulary = starting_point(config, run)
+    parameters = sum(p.numel() for p in model.parameters())
     problems, held_out = problems_of(config)
     parallel = connect(
         ParallelConfig(
@@ -235,34 +236,42 @@ def learn(config: Config, run: Run) -> dict:
         generator=generator,
         parallel=parallel,
     )
+
+    def accuracy() -> dict:
+        with parallel.gathered() as whole:
+            return held_out_accuracy(whole, vocabulary, held_out, config)
+
     found = run.resume()
     if found is not None:
         resume(found.folder / "trainer", trainer)
-    before = held_out_accuracy(model, vocabulary, held_out, config)
+    # Measured once: after a resumption the model is no longer the one it began with.
+    before = accuracy() if found is None else found.state["before"]
     while not trainer.finished:
         metrics = trainer.step()
         done = len(trainer.history)
         if done % config.evaluate_every == 0 or trainer.finished:
-            metrics |= held_out_accuracy(model, vocabulary, held_out, config)
+            metrics |= accuracy()
         run.log(done, metrics)
         run.checkpoint(
             done,
+            lambda: {"before": before},
             every=config.save_every,
             write=lambda folder: save(folder / "trainer", trainer),
         )
-    if run.folder is not None and run.is_main:
-        if config.model:
-            model.save_pretrained(run.output)
+    if run.folder is not None:
+        weights = parallel.whole_state()  # every rank takes part
+        if run.is_main and config.model:
+            model.save_pretrained(run.output, state_dict=weights)
             vocabulary.tokenizer.save_pretrained(run.output)
-        else:
-            torch.save(model.state_dict(), run.output / "model.pt")
+        elif run.is_main:
+            torch.save(weights, run.output / "model.pt")
     seen = [row for row in run.history if "held out/correct, sampled" in row]
     curve = {
         name: [row[name] for row in seen]
         for name in ("step", "total_tokens", *(key for key in seen[-1] if "held out" in key))
     }
     result = {
-        "parameters": sum(p.numel() for p in model.parameters()),
+        "parameters": parameters,
         "before": before,
         "after": {key: seen[-1][key] for key in before},
         "curve": curve,
@@ -277,11 +286,17 @@ def learn(config: Config, run: Run) -> dict:
     return run.finish(result)
 
 
+def check(config: Config, devices: int) -> None:
+    """Refuse what does not fit together; `nbkit job submit` asks this before anything is queued."""
+    if config.algorithm not in VARIANTS:
+        raise ValueError(f"algorithm is {config.algorithm!r}; it must be one of {list(VARIANTS)}")
+    if config.stage == "sft" and config.model:
+        raise ValueError("stage 'sft' is for the model from scratch; begin with stage 'grpo'")
+
+
 def main(config: Config) -> dict:
     """Run one stage; return its result."""
-    if config.backend not in ("single", "ddp"):
-        raise ValueError(f"backend must be single or ddp for this job; got {config.backend!r}")
-    join(config.device)
+    check(config, join(config.device).size)
     torch.set_float32_matmul_precision("high")
     torch.manual_seed(config.seed)
     with Run.start(

@@ -1,4 +1,4 @@
-# Generated, sha256 4659d092f1d01532
+# Generated, sha256 e349253b23f1815e
 """Training script of the job `rlhf_7b`, tangled from notebooks/21_rlhf.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -9,6 +9,7 @@ import sys
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 import yaml
@@ -18,10 +19,11 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer, Qwen2Co
 
 from nbkit.adapters import add_adapters
 from nbkit.advantages import batch_moments, token_gae, whiten
+from nbkit.cluster.job import Checkpointing, Precision
 from nbkit.cluster.run import Run
 from nbkit.data.chat import HH_TEMPLATE, ChatEncoder
 from nbkit.data.encode import EncodedPair, Example, encode_preferences
-from nbkit.data.hh import load_hh
+from nbkit.data.hh import hh_files, load_hh
 from nbkit.envs.helpful import HelpfulVocabulary, preference_pairs
 from nbkit.generate import clear, generate
 from nbkit.losses import reward_model_loss
@@ -51,12 +53,12 @@ SHAPES = {
 class Config:
     """One stage of RLHF. The defaults are the tiny size that the page runs."""
 
-    stage: str = "sft"  # sft, reward or ppo
+    stage: Literal["sft", "reward", "ppo"] = "sft"
     model: str = "shape:tiny"  # a name or folder; "shape:NAME": that size with random weights
     data: str = ""  # HH-RLHF: name, folder or file; "": the language world; "random": random ids
-    backend: str = "single"  # or fsdp2
-    precision: str = "float32"  # or bfloat16
-    checkpointing: str = "none"  # full or selective: less memory for activations
+    backend: Literal["single", "fsdp2"] = "single"
+    precision: Precision = "float32"
+    checkpointing: Checkpointing = "none"  # others: less memory for activations
     adapters: int = 0  # rank of adapters on query and value maps; 0: all weights learn
     batch: int = 16  # rows of a step, over all devices
     micro_batch: int = 8  # rows of a forward pass on one device
@@ -92,21 +94,9 @@ def random_pairs(config: Config) -> list[EncodedPair]:
     ]
 
 
-def hh_files(data: str) -> list[Path]:
-    """The training files of HH-RLHF: a file, those of a folder, or downloaded once."""
-    place = Path(data)
-    if not place.exists():
-        from huggingface_hub import snapshot_download
-
-        place = Path(snapshot_download(data, repo_type="dataset", allow_patterns="*train.jsonl.gz"))
-    found = [place] if place.is_file() else sorted(place.rglob("*train.jsonl*"))
-    if not found:
-        raise ValueError(f"data: no file train.jsonl or train.jsonl.gz in {data}")
-    return found
-
-
 def load_data(config: Config):
     """Encoded pairs and the tokenizer; what was left out, and why, is printed."""
+    files = hh_files(config.data) if config.data not in ("", "random") else []
     if config.model.startswith("shape:"):
         tokenizer = HelpfulVocabulary().tokenizer()
     else:
@@ -114,7 +104,7 @@ def load_data(config: Config):
     if config.data == "random":
         return random_pairs(config), tokenizer
     if config.data:
-        loaded = [load_hh(path) for path in hh_files(config.data)]
+        loaded = [load_hh(path) for path in files]
         preferences = [p for part in loaded for p in part.preferences]
         print("\n".join(part.report.text() for part in loaded))
     else:
@@ -505,21 +495,23 @@ def run_ppo(run: Run, config: Config, world: World) -> dict:
     return {name: run.history[-1][name] for name in ("reward", "kl", "length")}
 
 
+def check(config: Config, devices: int) -> None:
+    """Refuse what does not fit together; `nbkit job submit` asks this before anything is queued."""
+    if config.adapters and config.backend != "single":
+        raise ValueError("adapters: they are for one device; use backend single, or adapters: 0")
+    minibatches = config.minibatches if config.stage == "ppo" else 1
+    if config.batch % (devices * minibatches):
+        raise ValueError(
+            f"batch is {config.batch}; it must be a multiple of {devices} devices times "
+            f"{minibatches} minibatches"
+        )
+
+
 def main(config: Config) -> dict:
     """Run one stage; the next one starts from its output folder."""
     stages = {"sft": run_sft, "reward": run_reward, "ppo": run_ppo}
-    if config.stage not in stages:
-        raise ValueError(f"stage is {config.stage!r}; it must be sft, reward or ppo")
-    if config.backend not in ("single", "fsdp2"):
-        raise ValueError(f"backend is {config.backend!r}; this job runs under single and fsdp2")
-    if config.adapters and config.backend != "single":
-        raise ValueError("adapters: they are for one device; use backend single, or adapters: 0")
     world = join(config.device)
-    if config.batch % (world.size * config.minibatches):
-        raise ValueError(
-            f"batch is {config.batch}; it must be a multiple of {world.size} devices times "
-            f"{config.minibatches} minibatches"
-        )
+    check(config, world.size)
     torch.manual_seed(config.seed)
     torch.set_float32_matmul_precision("high")
     with Run.start(

@@ -1,4 +1,4 @@
-# Generated, sha256 0f0a722998015b0a
+# Generated, sha256 67c06ebad4fe7d24
 """Training script of the job `sft_7b`, tangled from notebooks/21_rlhf.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -14,10 +14,11 @@ import yaml
 from pydantic import TypeAdapter
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from nbkit.cluster.job import Backend, Checkpointing, Precision
 from nbkit.cluster.run import Run
 from nbkit.data.chat import HH_TEMPLATE, ChatEncoder
 from nbkit.data.encode import Example, encode_preferences
-from nbkit.data.hh import load_hh
+from nbkit.data.hh import hh_files, load_hh
 from nbkit.envs.helpful import HelpfulVocabulary, preference_pairs
 from nbkit.parallel import Parallel, ParallelConfig, connect, join
 from nbkit.parallel.checkpoint import read_shards, write_shards
@@ -31,10 +32,10 @@ class Config:
     """Supervised fine-tuning. The defaults are the tiny size that the page runs."""
 
     model: str = ""  # name or folder; empty: a tiny one with random weights
-    data: str = ""  # a file of HH-RLHF, or a folder of such; empty: the language world
-    backend: str = "single"  # single, ddp, fsdp2, zero1 to zero3, and these with -offload
-    precision: str = "float32"  # of the forward pass; weights and Adam stay float32
-    checkpointing: str = "none"  # "full" or "selective": less memory for activations
+    data: str = ""  # HH-RLHF: name, folder or file; empty: the language world
+    backend: Backend = "single"
+    precision: Precision = "float32"  # of the forward pass; weights and Adam stay float32
+    checkpointing: Checkpointing = "none"  # others: less memory for activations
     compile: bool = False
     batch: int = 16  # rows of a step, over all devices
     micro_batch: int = 4  # rows of a forward pass on one device
@@ -51,7 +52,8 @@ class Config:
 
 
 def load(config: Config) -> tuple:
-    """The model, its tokenizer, and the chosen answers as demonstrations."""
+    """The model, its tokenizer, and the chosen answers as demonstrations; data are found first."""
+    files = hh_files(config.data) if config.data else []
     if config.model:
         tokenizer = AutoTokenizer.from_pretrained(config.model)
         model = AutoModelForCausalLM.from_pretrained(config.model, dtype=torch.float32)
@@ -59,10 +61,6 @@ def load(config: Config) -> tuple:
         tokenizer = HelpfulVocabulary().tokenizer()
         model = tiny_model(HelpfulVocabulary(), width=32, layers=2, heads=4, seed=config.seed)
     if config.data:
-        place = Path(config.data)
-        files = [place] if place.is_file() else sorted(place.rglob("*train.jsonl*"))
-        if not files:
-            raise ValueError(f"data: no file train.jsonl or train.jsonl.gz in {config.data}")
         loaded = [load_hh(path) for path in files]
         preferences = [p for part in loaded for p in part.preferences]
         print("\n".join(part.report.text() for part in loaded))
@@ -89,6 +87,12 @@ def one_step(parallel: Parallel, rows: list[Example], pad: int, config: Config) 
     return parallel.total(seen)[0], norm, total
 
 
+def check(config: Config, devices: int) -> None:
+    """Refuse what does not fit together; `nbkit job submit` asks this before anything is queued."""
+    if config.batch % devices:
+        raise ValueError(f"batch is {config.batch}; it must be a multiple of {devices} devices")
+
+
 def main(config: Config) -> dict:
     """Train; write the model as `from_pretrained` reads it."""
     how = ParallelConfig(
@@ -100,8 +104,7 @@ def main(config: Config) -> dict:
     )
     parallel = connect(how, join(config.device))
     world = parallel.world
-    if config.batch % world.size:
-        raise ValueError(f"batch is {config.batch}; it must be a multiple of {world.size} devices")
+    check(config, world.size)
     with Run.start(asdict(config), seeds=(config.seed,), folder=config.run_folder) as run:
         torch.manual_seed(config.seed)
         model, tokenizer, rows = load(config)

@@ -27,6 +27,9 @@ Backend = Literal[
     "zero2-offload",
     "zero3-offload",
 ]
+# For the fields of a training script's Config; the words of nbkit.parallel.ParallelConfig.
+Precision = Literal["float32", "bfloat16"]
+Checkpointing = Literal["none", "full", "selective", "wide"]
 Algorithm = Literal[
     "sft", "reward", "ppo", "rlhf", "dpo", "grpo", "reinforce", "scaling", "manipulation"
 ]
@@ -139,7 +142,7 @@ class Job(Part):
     model: Name | None = None
     data: Name | None = None
     backend: Backend = "single"
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Precision = "float32"
     micro_batch: int = Field(default=1, ge=1)
     accumulation: int = Field(default=1, ge=1)
     gradient_clipping: float = Field(default=1.0, gt=0, strict=False)

@@ -11,26 +11,41 @@ from nbkit.cluster.job import Job
 from nbkit.cluster.job_file import JobError, where
 from nbkit.cluster.render import JOB_FILE, LAUNCH, SCRIPT, check, render, render_all
 
-# Runs where the training script's imports are: loads Config and lets pydantic judge the values.
+# Runs where the training script's imports are: loads Config and lets pydantic judge the values; the
+# words for the back-end are judged by nbkit.parallel, and what must fit together, as a batch and a
+# number of devices, by the script's own function check(config, devices), if it has one. Both begin
+# what they say with the name of the field.
 VALIDATE = """
 import importlib.util, json, sys
+from dataclasses import asdict
 from pathlib import Path
 import yaml
 from pydantic import TypeAdapter, ValidationError
+from nbkit.parallel import ParallelConfig
 spec = importlib.util.spec_from_file_location("train", sys.argv[1])
 module = importlib.util.module_from_spec(spec)
 sys.modules["train"] = module
 spec.loader.exec_module(module)
 failed = False
-for name in sys.argv[2:]:
+SPREAD = ("backend", "precision", "checkpointing", "compile")
+for name, devices in json.loads(sys.argv[2]).items():
     try:
-        TypeAdapter(module.Config).validate_python(yaml.safe_load(Path(name).read_text()))
+        config = TypeAdapter(module.Config).validate_python(yaml.safe_load(Path(name).read_text()))
+        values = asdict(config)
+        try:
+            ParallelConfig(**{field: values[field] for field in SPREAD if field in values})
+            getattr(module, "check", lambda config, devices: None)(config, devices)
+        except ValueError as error:
+            failed = True
+            words = str(error).replace("\\n", " ")
+            print(json.dumps([name, words.split()[0].rstrip(":"), words]))
     except ValidationError as error:
         failed = True
         for found in error.errors():
             allowed = found.get("ctx", {}).get("expected", "")
             says = f"the allowed values are {allowed}" if allowed else found["msg"]
-            print(json.dumps([name, str(found["loc"][0]), f"{found['input']!r}: {says}"]))
+            words = f"Config refuses {found['input']!r}: {says}"
+            print(json.dumps([name, str(found["loc"][0]), words]))
 sys.exit(3 if failed else 0)
 """
 
@@ -84,13 +99,19 @@ def check_submission(folder: Path, root: Path, job: Job, variant: str, run: Path
             raise JobError(f"{run} holds a finished run; give another --label or --run")
     files = [file.path for file in render(folder, root, variant=variant)]
     configs = [str(path) for path in files if path.name.startswith("config.")]
-    found = judge(folder / SCRIPT, root, configs)
+    found = judge(folder / SCRIPT, root, dict.fromkeys(configs, job.world_size))
     if found:
         raise JobError("\n".join(_refusals(folder / JOB_FILE, variant, found)))
 
 
-def judge(script: Path, root: Path, configs: list[str]) -> list[list[str]]:
-    """Let the ``Config`` of a training script judge files of values.
+def judge(script: Path, root: Path, configs: dict[str, int]) -> list[list[str]]:
+    """Let the ``Config`` of a training script judge files of values, and its ``check``, if any.
+
+    Args:
+        script: defines the class ``Config``; its function ``check(config, devices)`` raises a
+            ValueError, beginning with a field's name, where values do not fit together.
+        root: of the repository; it runs there.
+        configs: files of values, each with the number of processes that its job has.
 
     Returns:
         for each value that it refuses: the file, the field, and what is wrong.
@@ -100,7 +121,7 @@ def judge(script: Path, root: Path, configs: list[str]) -> list[list[str]]:
 
     """
     done = subprocess.run(
-        [sys.executable, "-c", VALIDATE, str(script), *configs],
+        [sys.executable, "-c", VALIDATE, str(script), json.dumps(configs)],
         cwd=root,
         capture_output=True,
         text=True,
@@ -118,7 +139,7 @@ def _refusals(path: Path, variant: str, found: list[list[str]]) -> list[str]:
     for name, field, says in found:
         stage = Path(name).name.removeprefix("config.").removesuffix("yaml").removesuffix(".")
         place = where(path, stage, field, variant=variant)
-        lines.append(f"{place}: Config refuses {says}")
+        lines.append(f"{place}: {says}")
     return list(dict.fromkeys(lines))
 
 

@@ -75,6 +75,31 @@ def parse_hh(row: dict[str, Any], number: int) -> Preference:
     return checked(chosen[:-1], chosen[-1].content, rejected[-1].content, number)
 
 
+def hh_files(data: Path | str) -> list[Path]:
+    """Find the training files of HH-RLHF.
+
+    Args:
+        data: a file, a folder with files ``train.jsonl`` or ``train.jsonl.gz`` in it or below, or
+            a name on the hub such as ``Anthropic/hh-rlhf``, which is fetched once.
+
+    Raises:
+        ValueError: nothing is there, or nothing can be fetched; the sentence says what to do.
+
+    """
+    from nbkit.cluster.prefetch import local_folder  # only here: the hub's client is not light
+
+    place = local_folder(str(data), "dataset")
+    if place.is_file():
+        return [place]
+    found = sorted(place.rglob("*train.jsonl*"))
+    if not found:
+        raise ValueError(
+            f"data: no file train.jsonl or train.jsonl.gz in {data}; put HH-RLHF's files there, or "
+            "give its name on the hub, Anthropic/hh-rlhf"
+        )
+    return found
+
+
 def load_hh(path: Path | str) -> Loaded:
     """Read a file of HH-RLHF, ".jsonl" or ".jsonl.gz"; broken rows are in the report.
 

@@ -1,5 +1,6 @@
 """The jobs' own loops: stopped and resumed they end where an unbroken run does; two equal one."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -54,21 +55,65 @@ def test_stopped_after_its_first_step_it_ends_like_an_unbroken_run(name, tmp_pat
     assert rows(broken, stage) == rows(unbroken, stage)
 
 
-def test_two_processes_of_grpo_take_the_steps_of_one(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["rlhf_7b", "sft_7b"])
+def test_data_are_looked_for_before_the_model_is_loaded(name, tmp_path):
+    """A mistake in a name costs no minutes of loading: the model does not exist either."""
+    absent = str(tmp_path / "absent")
+    with pytest.raises(ValueError, match=rf"dataset {absent}: a path, and nothing is there"):
+        run_main(name, data=absent, model=str(tmp_path / "no_model"))
+
+
+def test_grpo_measures_its_beginning_once(tmp_path, monkeypatch):
+    """A resumed run keeps what was measured before its first step."""
+    short = {"max_new_tokens": 16, "evaluate_on": 4}
+    values = {"stage": "grpo", "steps": 2, "learning_rate": 1e-2, **short}
+    taught = run_main("grpo_gsm8k", stage="sft", lessons=2, **short, run_folder=str(tmp_path))
+    (tmp_path / STOP).touch()
+    with pytest.raises(Preempted):
+        run_main("grpo_gsm8k", **values, run_folder=str(tmp_path))
+    (tmp_path / STOP).unlink()
+    module, calls = script("grpo_gsm8k"), []
+
+    def fake(*arguments):
+        calls.append(arguments)
+        return dict.fromkeys(taught, -1.0)
+
+    monkeypatch.setattr(module, "held_out_accuracy", fake)
+    learned = run_main("grpo_gsm8k", **values, run_folder=str(tmp_path))
+    assert len(calls) == 1  # after its last step
+    assert learned["before"] == taught
+    assert learned["after"] == dict.fromkeys(taught, -1.0)
+
+
+VALUES = {"stage": "grpo", "steps": 2, "learning_rate": 1e-3}
+SHORT = {"max_new_tokens": 16, "evaluate_on": 2}
+
+
+@pytest.fixture(scope="module")
+def in_one_process(tmp_path_factory):
+    """A run of one process with four prompts; the folder of its first stage, and of the run."""
+    base, one = (tmp_path_factory.mktemp(name) for name in ("base", "one"))
+    run_main("grpo_gsm8k", stage="sft", lessons=2, **SHORT, run_folder=str(base))
+    shutil.copytree(base / "sft", one / "sft")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(script("grpo_gsm8k"), "reward_fn", by_ids)
+        run_main("grpo_gsm8k", **VALUES, **SHORT, prompts=4, run_folder=str(one))
+    return base, one
+
+
+@pytest.mark.parametrize("backend", ["ddp", "fsdp2", "zero2", "zero3"])
+def test_two_processes_of_grpo_take_the_steps_of_one(backend, in_one_process, tmp_path):
     """Two prompts a process against four in one: the same completions, rewards and weights."""
-    short = {"max_new_tokens": 16, "evaluate_on": 2}
-    values = {"stage": "grpo", "steps": 2, "learning_rate": 1e-3, **short}
-    one, two = tmp_path / "one", tmp_path / "two"
-    run_main("grpo_gsm8k", stage="sft", lessons=2, **short, run_folder=str(one))
-    shutil.copytree(one, two)
+    base, one = in_one_process
+    two = tmp_path / "two"
+    shutil.copytree(base, two)
     before = torch.load(one / "sft/output/model.pt", weights_only=True)
     # Not from the fork server: what its first call imports would hold for other tests' processes.
-    shared = values | {"backend": "ddp", "prompts": 2, "run_folder": str(two)}
+    shared = VALUES | SHORT | {"backend": backend, "prompts": 2, "run_folder": str(two)}
     run_ranks(rank_main, 2, "grpo_gsm8k", shared, timeout_s=200, start="spawn")
-    monkeypatch.setattr(script("grpo_gsm8k"), "reward_fn", by_ids)
-    run_main("grpo_gsm8k", **values, prompts=4, run_folder=str(one))
 
     there, here = (torch.load(f / "grpo/output/model.pt", weights_only=True) for f in (two, one))
+    assert there.keys() == here.keys()
     for name, weight in here.items():
         torch.testing.assert_close(there[name], weight, atol=1e-5, rtol=0)
     moved = max((weight - before[name]).abs().max().item() for name, weight in here.items())
@@ -77,3 +122,9 @@ def test_two_processes_of_grpo_take_the_steps_of_one(tmp_path, monkeypatch):
         assert a["reward"] == pytest.approx(b["reward"], abs=1e-6)
         assert a["gradient_norm"] == pytest.approx(b["gradient_norm"], rel=1e-4)
         assert a["gradient_norm"] > 0
+        for name in b:
+            if name.startswith("held out"):
+                assert a[name] == pytest.approx(b[name])
+    both = [json.loads((f / "grpo/result.json").read_text()) for f in (two, one)]
+    assert both[0]["parameters"] == both[1]["parameters"]
+    assert both[0]["before"] == both[1]["before"]

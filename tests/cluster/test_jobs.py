@@ -4,16 +4,19 @@ import json
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
+import yaml
 
 from nbkit.cluster.commands import job_folders
-from nbkit.cluster.job_file import load_job, variant_names
-from nbkit.cluster.render import check, render_all
+from nbkit.cluster.job import Backend, Checkpointing, Precision
+from nbkit.cluster.job_file import JobError, load_job, variant_names
+from nbkit.cluster.render import check, render, render_all
 from nbkit.cluster.report import report
 from nbkit.cluster.run_folder import open_run
-from nbkit.cluster.submit import judge
+from nbkit.cluster.submit import check_submission, judge
+from nbkit.parallel.config import BACKENDS, ParallelConfig
 
 from .conftest import JOB, REPOSITORY, render_job
 
@@ -45,9 +48,51 @@ def test_files_are_what_the_job_file_gives(folder):
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", JOBS, ids=lambda folder: folder.name)
 def test_the_training_script_takes_every_value_of_every_variant(folder):
-    configs = [str(file.path) for file in render_all(folder, REPOSITORY) if is_config(file.path)]
+    configs = {
+        str(file.path): load_job(folder / "job.yaml", variant=variant).world_size
+        for variant in ("", *variant_names(folder / "job.yaml"))
+        for file in render(folder, REPOSITORY, variant=variant)
+        if is_config(file.path)
+    }
     assert configs
     assert judge(folder / "train.py", REPOSITORY, configs) == []
+
+
+# Job: the field that is changed, its wrong value, and what the dry run says.
+WRONG = {
+    "dpo_7b": ("checkpointing", "ful", "checkpointing must be one of 'none', 'full'"),
+    "grpo_gsm8k": ("checkpointing", "ful", "'ful': the allowed values are 'none', 'full'"),
+    "rlhf_7b": ("backend", "zero3", "'zero3': the allowed values are 'single' or 'fsdp2'"),
+    "scaling_study": ("checkpointing", "ful", "must be one of 'none', 'full'"),
+    "sft_7b": ("batch", 100, "batch is 100; it must be a multiple of 8 devices"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(WRONG))
+def test_the_dry_run_names_a_wrong_word_with_its_line(name, tmp_path):
+    field, value, says = WRONG[name]
+    content = yaml.safe_load((REPOSITORY / "cluster_scripts" / name / "job.yaml").read_text())
+    content.pop("variants", None)
+    if field in content:
+        content[field] = value
+    else:
+        content["arguments"][field] = value
+    script = REPOSITORY / "cluster_scripts" / name / "train.py"
+    folder = render_job(tmp_path / name, content, script=script).parent
+    lines = (folder / "job.yaml").read_text().splitlines()
+    line = 1 + next(i for i, text in enumerate(lines) if text.strip().startswith(f"{field}: "))
+    with pytest.raises(JobError) as raised:
+        job = load_job(folder / "job.yaml")
+        check_submission(folder, REPOSITORY, job, "", tmp_path / "run")
+    for finding in str(raised.value).splitlines():
+        assert finding.startswith(f"{folder}/job.yaml:{line}: ") and says in finding
+
+
+def test_the_words_of_a_job_are_those_of_the_back_ends():
+    assert {*get_args(Backend), "zero3-nvme"} == set(BACKENDS)  # that one needs a disk's folder
+    for name, words in (("precision", Precision), ("checkpointing", Checkpointing)):
+        assert get_type_hints(ParallelConfig)[name] == words
 
 
 def is_config(path: Path) -> bool:

@@ -109,9 +109,13 @@ def nbkit(*words: str, **variables: str) -> subprocess.CompletedProcess:
 def find(name: str, kind: str, **variables: str) -> subprocess.CompletedProcess:
     script = "import sys; from nbkit.cluster.prefetch import local_folder; "
     script += "print(local_folder(sys.argv[1], sys.argv[2]))"
+    return run_python(script, name, kind, **variables)
+
+
+def run_python(script: str, *words: str, **variables: str) -> subprocess.CompletedProcess:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("HF_")}
     return subprocess.run(
-        [sys.executable, "-c", script, name, kind],
+        [sys.executable, "-c", script, *words],
         cwd=REPOSITORY,
         env=environment | variables,
         capture_output=True,
@@ -144,6 +148,10 @@ def test_fetched_once_then_found_without_a_network(hub, tmp_path):
     assert (Path(found.stdout.strip()) / "model.safetensors").read_bytes() == b"x" * 5000
     found = find("some/data", "dataset", **nowhere, **cache)
     assert (Path(found.stdout.strip()) / "train.jsonl").exists(), found.stderr
+    script = "from nbkit.data.hh import hh_files; print(*hh_files('some/data@main'))"
+    assert run_python(script, **nowhere, **cache).stdout.strip() == (
+        f"{found.stdout.strip()}/train.jsonl"
+    )
     missing = find("some/other", "model", **nowhere, **cache)
     assert "run `nbkit job prefetch` on a machine with a network" in missing.stderr
 

@@ -8,7 +8,7 @@ import pytest
 
 from nbkit.data.chat import HH_TEMPLATE, ChatEncoder, as_rows
 from nbkit.data.encode import encode_preferences
-from nbkit.data.hh import load_hh, parse_dialogue
+from nbkit.data.hh import hh_files, load_hh, parse_dialogue
 from nbkit.data.pairs import load_pairs
 from nbkit.data.preferences import LoadReport, Message, Preference, RowError
 from nbkit.data.ultrafeedback import load_ultrafeedback
@@ -145,6 +145,21 @@ def test_a_line_ends_at_a_line_feed_only(tmp_path):
 def test_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         load_hh(tmp_path / "none.jsonl")
+
+
+def test_hh_s_files_are_found_by_file_and_by_folder(tmp_path):
+    names = ("helpful-base/train.jsonl", "harmless-base/train.jsonl.gz", "harmless-base/test.jsonl")
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    one = tmp_path / names[2]
+    assert hh_files(one) == [one]  # a file is taken at its word
+    assert hh_files(str(tmp_path)) == [tmp_path / names[1], tmp_path / names[0]]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"no file train.jsonl or train.jsonl.gz in .*/empty; put"):
+        hh_files(tmp_path / "empty")
+    with pytest.raises(ValueError, match="nowhere: a path, and nothing is there"):
+        hh_files(tmp_path / "nowhere")
 
 
 def test_words_that_look_like_a_turn_inside_one_are_text():
