@@ -12,6 +12,7 @@ from nbkit.exercises.tree import same
 
 GRADIENT_RTOL, GRADIENT_ATOL = 1e-4, 1e-6
 ProblemKind = Literal["error", "type", "shape", "value", "changed", "dtype", "gradient"]
+NOTHING = "the function returned None (is the `return` missing?)"
 RANK = {"error": 0, "type": 0, "shape": 0, "value": 0, "changed": 1, "dtype": 2, "gradient": 3}
 
 
@@ -43,11 +44,15 @@ def find_problem(
 ) -> Problem | None:
     """The most basic problem of an observation, or None if it is right."""
     if seen.error is not None and not seen.error_in_gradient_run:
-        return Problem("error", "", f"it raised {type(seen.error).__name__}: {seen.error}")
+        what = f"raised {type(seen.error).__name__}: {seen.error}"
+        if seen.returned_none:
+            return Problem("error", "", f"{NOTHING}, and what calls it {what}")
+        return Problem("error", "", f"it {what}")
     leaves = seen.leaves or ()
     if len(leaves) != len(exercise.outputs):
         wanted = ", ".join(f"{o.name} {o.shape}" for o in exercise.outputs)
-        sentence = f"it must return {len(exercise.outputs)} results ({wanted}), not {len(leaves)}"
+        sentence = f"it must return {len(exercise.outputs)} results ({wanted}), "
+        sentence += _not(None) if leaves in ((), (None,)) else f"not {len(leaves)}"
         return Problem("type", "", sentence)
     problems = [
         problem
@@ -78,6 +83,9 @@ def leaf_problem(output: Output, leaf: Any, answer: Any, dtype: torch.dtype) -> 
     """What is wrong with one result, or None."""
     name = output.name
     if output.kind == "python":
+        if leaf is None and answer is not None:
+            sentence = f"`{name}` must be {output.shape}, {_not(leaf)}"
+            return Problem("type", name, sentence, answer, leaf)
         if not same(leaf, answer):
             return Problem("value", name, f"`{name}` differs", answer, leaf)
         return None
@@ -107,7 +115,7 @@ def leaf_problem(output: Output, leaf: Any, answer: Any, dtype: torch.dtype) -> 
 
 def _not(leaf: Any) -> str:
     if leaf is None:
-        return "but the function returned None (is the `return` missing?)"
+        return f"but {NOTHING}"
     kind = type(leaf)
     hint = ""
     if kind is float or kind is int:

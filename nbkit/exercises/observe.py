@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import functools
 import io
 import random
 import traceback
@@ -25,7 +26,8 @@ class Observation:
 
     ``leaves`` are its results, or None where it raised; ``gradients`` holds, for each watched
     input, the gradient that reached it, None where no path leads to it; ``changed`` names the
-    inputs that were written to.
+    inputs that were written to. ``returned_none`` says whether its last call gave None: what calls
+    it may then stumble over that, and not the function itself.
     """
 
     leaves: tuple[Any, ...] | None = None
@@ -35,6 +37,7 @@ class Observation:
     error_in_gradient_run: bool = False
     error_lines: traceback.StackSummary | None = None
     printed: str = ""
+    returned_none: bool = False
 
 
 def cast(inputs: Mapping[str, Any], dtype: torch.dtype) -> dict[str, Any]:
@@ -71,14 +74,22 @@ def observe(
         seconds: time limit of the call.
     """
     seen = Observation()
+
+    @functools.wraps(function)
+    def noted(*args: Any, **options: Any) -> Any:
+        seen.returned_none = False
+        result = function(*args, **options)
+        seen.returned_none = result is None
+        return result
+
     text = io.StringIO()
     try:
         with time_limit(seconds), contextlib.redirect_stdout(text), torch.enable_grad():
-            _plain_run(exercise, function, inputs, seen)
+            _plain_run(exercise, noted, inputs, seen)
             seen.printed = text.getvalue()
             if weights is not None and not seen.changed:
                 seen.error_in_gradient_run = True
-                _gradient_run(exercise, function, inputs, weights, seen)
+                _gradient_run(exercise, noted, inputs, weights, seen)
                 seen.error_in_gradient_run = False
     except (Exception, SystemExit, TimeLimitReached) as error:
         seen.error = error

@@ -55,6 +55,18 @@ def ring_in_threads(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     return all_reduce
 
 
+def test_a_sum_that_is_read_from_the_other_rows_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although the messages are the right ones, in number and in size."""
+    all_reduce = ring_in_threads(monkeypatch)
+
+    def half(x: Tensor, wire: Callable[[Tensor], Tensor]) -> Tensor:
+        return torch.cat([all_reduce(x, wire)[:, :1], x.sum(0).expand_as(x)[:, 1:]], 1)
+
+    result = verdict_on(bench_for("ddp.ring.1", 3), half)
+    assert not result.passed
+    assert "needs the wire" in result.message
+
+
 def tokens(losses: Tensor, mask: Tensor, counts: Tensor) -> Tensor:
     return local_share(torch.where(mask, losses, 0.0).sum(), int(counts.sum()), len(counts))
 

@@ -132,6 +132,16 @@ def test_ten_tolerances_too_large_fails(exercise: Exercise) -> None:
     assert not result.passed
 
 
+@each_exercise
+def test_a_missing_return_is_named(exercise: Exercise) -> None:
+    def forgets(*args: Any, **options: Any) -> None:
+        exercise.reference(*args, **options)
+
+    result = verdict_on(bench_for(exercise.id, 2), forgets)
+    assert not result.passed
+    assert "he function returned None (is the `return` missing?)" in result.message
+
+
 @pytest.mark.parametrize("exercise", WITH_TENSORS)
 def test_fixed_float32_fails(exercise: Exercise) -> None:
     result = verdict_on(bench_for(exercise.id, 2), spoilt(exercise, lambda x: x.float()))

@@ -1,8 +1,9 @@
 """ddp.ring.1: the sum over all ranks, by messages to the right neighbour alone.
 
 All ranks live in one tensor, a row each. The check hands over the only wire there is, `exchange`,
-and notes how much went through it, so that a function that looks at its neighbours' rows and sends
-nothing is found.
+and notes how much went through it. Then it cuts the wire: whatever is sent, the same numbers
+arrive. Now a rank's result may depend on its own row alone, so that a function that looks at its
+neighbours' rows is found, whatever it sends.
 """
 
 from collections.abc import Callable
@@ -49,7 +50,7 @@ def _ring(
 
 
 def call(function: Callable[..., Any], x: Tensor) -> Any:
-    """Give the function its wire; return its result, and the numbers that a rank sent each time."""
+    """Its result, the numbers that a rank sent each time, and whether it needs the wire."""
     ranks = x.shape[0]
     sent: list[int] = []
 
@@ -64,16 +65,35 @@ def call(function: Callable[..., Any], x: Tensor) -> Any:
         sent.append(outgoing.numel() // ranks)
         return outgoing.roll(1, 0)
 
-    return function(x, exchange), sent
+    return function(x, exchange), sent, _needs_the_wire(function, x.detach())
 
 
-def oracle(x: list[list[float]]) -> tuple[list[list[float]], list[int]]:
+def _needs_the_wire(function: Callable[..., Any], x: Tensor) -> bool:
+    """Whether no rank's result changes with another rank's row when the wire is cut."""
+
+    def cut(outgoing: Tensor) -> Tensor:
+        return torch.full_like(outgoing, 0.5)
+
+    first = function(x.clone(), cut)
+    if not isinstance(first, Tensor) or first.shape != x.shape:
+        return True  # the result itself is wrong, and the check says how
+    first = first.clone()
+    for rank in range(x.shape[0]):
+        others = x + 1.0
+        others[rank] = x[rank]
+        if not torch.equal(function(others, cut)[rank], first[rank]):
+            return False
+    return True
+
+
+def oracle(x: list[list[float]]) -> tuple[list[list[float]], list[int], bool]:
     """Column sums, and two trips of P - 1 messages of a P-th of a row, rounded up."""
     ranks, size = len(x), len(x[0])
     total = [0.0] * size
     for row in x:
         total = [a + b for a, b in zip(total, row, strict=True)]
-    return [list(total) for _ in range(ranks)], [(size + ranks - 1) // ranks] * (2 * (ranks - 1))
+    sent = [(size + ranks - 1) // ranks] * (2 * (ranks - 1))
+    return [list(total) for _ in range(ranks)], sent, True
 
 
 def cases(draw: Draw) -> Case:
@@ -156,6 +176,13 @@ def _no_wire(x: Tensor, exchange: Exchange) -> Tensor:
     return x.sum(0, keepdim=True).expand_as(x).clone()
 
 
+def _zeros_sent(x: Tensor, exchange: Exchange) -> Tensor:
+    ranks, size = x.shape
+    for _ in range(2 * (ranks - 1)):
+        exchange(x.new_zeros(ranks, -(-size // ranks)))
+    return _no_wire(x, exchange)
+
+
 RING = Exercise(
     id="ddp.ring.1",
     title="All-reduce on a ring",
@@ -169,6 +196,7 @@ RING = Exercise(
     outputs=(
         Output("total", "(P, N)"),
         Output("sent", "numbers that a rank sent, by exchange", "python"),
+        Output("needs the wire", "whether it knows other rows by `exchange` alone", "python"),
     ),
     cases=cases,
     edges=edges,
@@ -238,6 +266,12 @@ RING = Exercise(
             "nothing sent",
             _no_wire,
             "nothing went through `exchange`: a rank cannot read another one's row",
+        ),
+        Mutant(
+            "zeros sent",
+            _zeros_sent,
+            "messages of the right size travel, but the sum is not made of them: it is the same "
+            "when the wire is cut. A rank knows its own row, and what arrives",
         ),
     ),
     not_tested="real processes, where a send that nobody receives waits for ever, and speed.",

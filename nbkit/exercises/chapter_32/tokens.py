@@ -53,6 +53,9 @@ def edges() -> tuple[Case, ...]:
         case("the hand example, rank 1", [[4.0, 9.0]], [[1, 0]], [2, 1]),
         case("two rows", [[1.0, 2.0, 4.0], [8.0, 5.0, 7.0]], [[1, 1, 1], [1, 0, 0]], [4, 2, 9]),
         case("a rank without a token", [[5.0, 6.0]], [[0, 0]], [0, 3]),
+        case("the others have no token", [[1.0, 3.0]], [[1, 1]], [2, 0]),
+        case("the only token of all", [[3.0, 7.0]], [[1, 0]], [1, 0]),
+        case("no token here, one there", [[3.0, 7.0]], [[0, 0]], [0, 1, 0]),
         case("nobody has a token", [[5.0]], [[0]], [0, 0]),
         case("nan under the mask", [[1.0, float("nan")]], [[1, 0]], [1, 3]),
         case("many ranks", [[2.0, 3.0]], [[1, 1]], [2, 5, 1, 8]),
@@ -98,6 +101,19 @@ def _rows_first(losses: Tensor, mask: Tensor, counts: Tensor) -> Tensor:
 
 def _nothing_by_nothing(losses: Tensor, mask: Tensor, counts: Tensor) -> Tensor:
     return _masked_sum(losses, mask) / counts.sum() * len(counts)
+
+
+def _mean_of_none(losses: Tensor, mask: Tensor, counts: Tensor) -> Tensor:
+    mean = losses[mask].mean()
+    return mean * mask.sum() / counts.sum().clamp(min=1) * len(counts)
+
+
+def _each_at_least_one(losses: Tensor, mask: Tensor, counts: Tensor) -> Tensor:
+    return _masked_sum(losses, mask) / counts.clamp(min=1).sum() * len(counts)
+
+
+def _ranks_with_tokens(losses: Tensor, mask: Tensor, counts: Tensor) -> Tensor:
+    return _masked_sum(losses, mask) / counts.sum().clamp(min=1) * (counts > 0).sum()
 
 
 def _product(losses: Tensor, mask: Tensor, counts: Tensor) -> Tensor:
@@ -174,6 +190,24 @@ TOKENS = Exercise(
             _nothing_by_nothing,
             "a batch without any token gives 0 / 0, which is nan on every rank: divide by at "
             "least 1",
+        ),
+        Mutant(
+            "mean of nothing",
+            _mean_of_none,
+            "the local mean is taken first and multiplied by the count afterwards: on a rank "
+            "without a token that is nan · 0, which is nan. Divide the sum by the count of all",
+        ),
+        Mutant(
+            "each count at least 1",
+            _each_at_least_one,
+            "each rank's count is raised to 1 before they are added, so a rank without a token "
+            "counts as one: add first, then take at least 1",
+        ),
+        Mutant(
+            "ranks with tokens",
+            _ranks_with_tokens,
+            "it is multiplied by the number of ranks that have a token; the framework divides by "
+            "the number of all ranks",
         ),
         Mutant(
             "product with the mask",

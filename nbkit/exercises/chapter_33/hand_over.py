@@ -154,6 +154,10 @@ def _dimensions(rows: int, columns: int, ranks: int, dimension: int) -> list[Mes
     return _plan(rows, columns, ranks, 1 - dimension)
 
 
+def _by_target(rows: int, columns: int, ranks: int, dimension: int) -> list[Message]:
+    return sorted(_plan(rows, columns, ranks, dimension), key=lambda m: (m[1], m[0]))
+
+
 HAND_OVER = Exercise(
     id="shard.hand_over.1",
     title="The plan of a hand-over",
@@ -224,6 +228,12 @@ HAND_OVER = Exercise(
             _dimensions,
             "the dimensions are exchanged: along 0 the pieces are rows, as the shards are; along 1 "
             "they are columns",
+        ),
+        Mutant(
+            "not sorted",
+            _by_target,
+            "the messages are right, but not sorted: they are listed target by target; by source "
+            "first, then by target",
         ),
     ),
     not_tested="several shards of a replica, and samplers with fewer ranks than the trainer.",

@@ -110,6 +110,7 @@ def edges() -> tuple[Case, ...]:
         case("padding", [[1.0, 2.0, -3.0], [3.0, -1.0, 0.5]], 2, 0.4),
         case("more ranks than weights", [[1.0], [2.0], [4.0]], 2, 0.3),
         case("gradients that cancel", [[1.0, 2.0], [-1.0, -2.0]], 4, 0.2),
+        case("gradients as small as epsilon", [[2e-8, -1e-8, 6e-8], [0.0, -3e-8, 2e-8]], 2),
         case("the hundredth step", [[0.5, 1.5, 2.5, 3.5], [1.0, 0.0, -1.0, 2.0]], 100, 0.6),
     )
 
@@ -151,6 +152,26 @@ def _uncorrected(*args: object) -> Answer:
         m = B1 * m + (1 - B1) * g
         v = B2 * v + (1 - B2) * g**2
         return parts - rate * m / (v.sqrt() + EPS), m, v
+
+    return _step(*args, adam=adam)  # type: ignore[arg-type]
+
+
+def _inside_the_root(*args: object) -> Answer:
+    def adam(parts: Tensor, g: Tensor, m: Tensor, v: Tensor, count: int, rate: float) -> Answer:
+        m = B1 * m + (1 - B1) * g
+        v = B2 * v + (1 - B2) * g**2
+        step = (m / (1 - B1**count)) / (v / (1 - B2**count) + EPS).sqrt()
+        return parts - rate * step, m, v
+
+    return _step(*args, adam=adam)  # type: ignore[arg-type]
+
+
+def _no_epsilon(*args: object) -> Answer:
+    def adam(parts: Tensor, g: Tensor, m: Tensor, v: Tensor, count: int, rate: float) -> Answer:
+        m = B1 * m + (1 - B1) * g
+        v = B2 * v + (1 - B2) * g**2
+        step = (m / (1 - B1**count)) / (v / (1 - B2**count)).sqrt()
+        return parts - rate * step, m, v
 
     return _step(*args, adam=adam)  # type: ignore[arg-type]
 
@@ -240,6 +261,16 @@ STEP = Exercise(
             "the moments are not divided by 1 - β^count: in the first steps they are far too small",
         ),
         Mutant(
+            "epsilon inside the root",
+            _inside_the_root,
+            "ε is added before the root is taken, where it counts as 1e-4: it is added to the root",
+        ),
+        Mutant(
+            "no epsilon",
+            _no_epsilon,
+            "ε is missing: where the moments are 0, as in the padding, that is 0 / 0",
+        ),
+        Mutant(
             "one step ahead",
             _counted_from_zero,
             "the bias correction uses count + 1: `count` is the number of this step, from 1",
@@ -267,5 +298,6 @@ STEP = Exercise(
             "the weights move along the gradient instead of against it",
         ),
     ),
+    time_limit_s=30.0,
     not_tested="weight decay, clipping to the norm over all ranks, and real messages.",
 )
