@@ -109,7 +109,7 @@ class PixelWorkers:
         check_number("processes", processes, 1)
         check_number("arms", arms, 1)
         self.num_envs = processes * arms
-        numbers = make(1, **settings).single_observation_space.shape[0]
+        numbers = make(1, **settings).core.task.observation_size
         sizes = (self.num_envs, size, numbers)
         self._memory = SharedMemory(create=True, size=_bytes(*sizes))
         self._views = _views(self._memory, *sizes)
