@@ -1,4 +1,4 @@
-# Generated, sha256 42be320eb112a0c4
+# Generated, sha256 cc48c6c918584e46
 """Training script of the job `dpo_7b`, tangled from notebooks/22_dpo.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -15,6 +15,7 @@ import yaml
 from pydantic import TypeAdapter
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from nbkit.cluster.job import Backend, Checkpointing, Precision
 from nbkit.cluster.run import Run
 from nbkit.data.chat import ChatEncoder
 from nbkit.data.encode import EncodedPair, encode_preferences
@@ -25,7 +26,7 @@ from nbkit.parallel.checkpoint import SHARDS, read_shards, write_shards
 from nbkit.parallel.counts import gather_objects
 from nbkit.policies_hf import tiny_model
 from nbkit.trainers.dpo_batch import PairScores, pair_batch, pair_scores
-from nbkit.trainers.dpo_config import DPOConfig
+from nbkit.trainers.dpo_config import DPOConfig, Kind
 from nbkit.trainers.dpo_loss import dpo_loss, pair_metrics
 from nbkit.trainers.dpo_recipe import VOCABULARY
 
@@ -36,16 +37,16 @@ class Config:
 
     model: str = ""  # folder or name of a model after SFT; empty: a tiny fresh one
     data: str = ""  # UltraFeedback as JSON lines; empty: pairs of the chapter's world
-    backend: str = "single"  # single, ddp, fsdp2, zero1 to zero3
-    precision: str = "float32"  # of the forward pass; weights and Adam stay float32
-    checkpointing: str = "none"  # "full" recomputes activations in the backward pass
+    backend: Backend = "single"
+    precision: Precision = "float32"  # of the forward pass; weights and Adam stay float32
+    checkpointing: Checkpointing = "none"  # "full" recomputes activations in the backward pass
     micro_batch: int = 8  # sequences a device and forward pass, two a pair
     accumulation: int = 2
     steps: int = 4
     warmup: int = 1
     learning_rate: float = 1e-3
     gradient_clipping: float = 1.0
-    kind: str = "sigmoid"
+    kind: Kind = "sigmoid"
     beta: float = 0.1
     max_prompt: int = 512
     max_answer: int = 512
@@ -112,6 +113,15 @@ def rows_of(step: int, count: int, batch: int, seed: int) -> list[int]:
     return rows
 
 
+def check(config: Config, devices: int) -> None:
+    """Refuse what does not fit together; `nbkit job submit` asks this before anything is queued."""
+    if config.micro_batch < 2 or config.micro_batch % 2:
+        raise ValueError(
+            f"micro_batch is {config.micro_batch}; it counts both answers of a pair, so it must be "
+            "even"
+        )
+
+
 def main(config: Config) -> dict:
     """Train; return the means of the last tenth of the steps."""
     settings = DPOConfig(kind=config.kind, beta=config.beta)
@@ -123,6 +133,7 @@ def main(config: Config) -> dict:
     )
     parallel = connect(spread, join(config.device))
     world = parallel.world
+    check(config, world.size)
     with Run.start(asdict(config), seeds=(config.seed,), folder=config.run_folder) as run:
         torch.manual_seed(config.seed)
         model, tokenizer, pad_id = load_model(config)
