@@ -1,4 +1,4 @@
-# Generated, sha256 f5412b726ae595b6
+# Generated, sha256 c15286d3897774bd
 """Training script of the job `scaling_study`, tangled from notebooks/34_deepspeed.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -10,6 +10,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 import yaml
@@ -17,6 +18,7 @@ from pydantic import TypeAdapter
 from torch import Tensor, nn
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
+from nbkit.cluster.job import Backend, Checkpointing, Precision
 from nbkit.cluster.run import Run
 from nbkit.losses import ppo_clip_loss, value_loss
 from nbkit.masks import aggregate
@@ -45,11 +47,11 @@ TINY = {
 class Config:
     """Policy updates at one number of devices. The defaults are the tiny size of the page."""
 
-    stage: str = "grpo"  # grpo, or ppo: with a value model beside the policy
+    stage: Literal["grpo", "ppo"] = "grpo"  # ppo: with a value model beside the policy
     shape: str = "tiny"  # of the models, whose weights are random: qwen2.5-1.5b, qwen2.5-7b, ...
-    backend: str = "single"  # single, ddp, fsdp2, zero1 to zero3, and these with -offload
-    precision: str = "float32"  # of the forward pass; weights and Adam stay float32
-    checkpointing: str = "none"
+    backend: Backend = "single"
+    precision: Precision = "float32"  # of the forward pass; weights and Adam stay float32
+    checkpointing: Checkpointing = "none"
     compile: bool = False
     length: int = 32  # tokens of a sequence, a quarter of them its prompt
     micro_batch: int = 2  # sequences of a forward pass on one device
@@ -213,13 +215,20 @@ def figures(config: Config, rows: int, seconds: float, talk: dict, made: list[Pa
     }
 
 
+def check(config: Config, devices: int) -> None:
+    """Refuse what does not fit together; `nbkit job submit` asks this before anything is queued."""
+    if config.shape != "tiny" and config.shape not in SHAPES:
+        raise ValueError(
+            f"shape is {config.shape!r}; it must be tiny or one of {', '.join(SHAPES)}"
+        )
+    if config.rows % devices:
+        raise ValueError(f"rows is {config.rows}; it must be a multiple of {devices} devices")
+
+
 def main(config: Config) -> dict:
     """Time both curves at this number of devices."""
-    if config.stage not in ("grpo", "ppo"):
-        raise ValueError(f"stage is {config.stage!r}; it must be grpo or ppo")
     world = join(config.device)
-    if config.rows % world.size:
-        raise ValueError(f"rows is {config.rows}; it must be a multiple of {world.size} devices")
+    check(config, world.size)
     rows = {"weak": config.rows_per_device, "strong": config.rows // world.size}
     with Run.start(
         asdict(config), seeds=(config.seed,), stage=config.stage, folder=config.run_folder

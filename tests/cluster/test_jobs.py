@@ -63,7 +63,7 @@ WRONG = {
     "dpo_7b": ("micro_batch", 3, "micro_batch is 3; it counts both answers of a pair"),
     "grpo_gsm8k": ("checkpointing", "ful", "'ful': the allowed values are 'none', 'full'"),
     "rlhf_7b": ("backend", "zero3", "'zero3': the allowed values are 'single' or 'fsdp2'"),
-    "scaling_study": ("checkpointing", "ful", "must be one of 'none', 'full'"),
+    "scaling_study": ("rows", 100, "rows is 100; it must be a multiple of"),
     "sft_7b": ("batch", 100, "batch is 100; it must be a multiple of 8 devices"),
 }
 
