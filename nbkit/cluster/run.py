@@ -110,8 +110,18 @@ class Run:
             return None
         found = read_newest(self.folder / "checkpoints", self._compared())
         if found is not None:
+            # A checkpoint that proved broken only when it was read leaves rows after this one.
+            if self.is_main:
+                cut_after(self.folder / "metrics.jsonl", found.step)
+            self._remember(self.folder)
             self._event("resumed", step=found.step)
         return found
+
+    def _remember(self, folder: Path) -> None:
+        """Read the rows that the main rank has cut; every rank calls it."""
+        barrier()
+        self.history = read_rows(folder / "metrics.jsonl")
+        self._earlier_seconds = self.history[-1]["seconds"] if self.history else 0.0
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Write the metrics of a step; ranks other than 0 only remember them.
@@ -245,9 +255,7 @@ class Run:
             identity = f"{folder.parent.name}-{folder.name}"
             self._trackers = open_trackers(folder, self.config, step, identity)
             self._set_state("running", ranks=self.world_size, **provenance.devices())
-        barrier()
-        self.history = read_rows(folder / "metrics.jsonl")
-        self._earlier_seconds = self.history[-1]["seconds"] if self.history else 0.0
+        self._remember(folder)
         self._preemption.install()
 
     def _compare(self, path: Path) -> None:

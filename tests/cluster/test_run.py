@@ -94,6 +94,21 @@ def test_half_written_checkpoint_is_passed_over(tmp_path):
     main(config(tmp_path))
 
 
+def test_rows_after_a_checkpoint_that_proves_broken_are_forgotten(tmp_path):
+    unbroken = main(config(tmp_path / "unbroken"))
+    folder = tmp_path / "run"
+    with pytest.raises(Preempted):
+        main(config(folder, stop_at=7))
+    newest = sorted((folder / "checkpoints").iterdir())[-1]
+    content = (newest / "state.pt").read_bytes()
+    (newest / "state.pt").write_bytes(b"\0" * len(content))  # the size is right
+    with pytest.warns(match=newest.name):
+        again = main(config(folder))
+    assert again["weights"] == unbroken["weights"]
+    assert [row["step"] for row in read_rows(folder / "metrics.jsonl")] == list(range(1, 9))
+    assert losses(folder) == losses(tmp_path / "unbroken")
+
+
 def test_stop_file_asks_to_stop_and_nothing_else_does(tmp_path):
     asked = Preemption(tmp_path / "STOP")
     assert asked.reason is None
