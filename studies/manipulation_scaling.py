@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,7 @@ def make_trainer(source: PixelWorkers, job: dict[str, Any], device: str) -> Pixe
         advantage_normalisation="batch",
         normalise_rewards=True,
     )
-    lessons, frames = job.get("lessons", 0), job["frames"]
-    return PixelTrainer(source, policy, config, frames=frames, lessons=lessons, seed=SEEDS[0])
+    return PixelTrainer(source, policy, config, frames=job["frames"], seed=SEEDS[0])
 
 
 def timed(call: Callable[[], Any], seconds: float) -> tuple[int, float]:
@@ -73,10 +73,9 @@ def timed(call: Callable[[], Any], seconds: float) -> tuple[int, float]:
     return calls, time.perf_counter() - started
 
 
-def of_processes(count: int, arms: int, seconds: float, device: str) -> dict[str, Any]:
+def of_processes(source: PixelWorkers, count: int, seconds: float, device: str) -> dict[str, Any]:
     """Steps a second of one arrangement: the simulator alone, and the trainer."""
     job = job_settings()
-    source = PixelWorkers(count, arms // count, size=job["size"], gamma=0.95)
     source.reset(SEEDS[0])
     generator = torch.Generator().manual_seed(SEEDS[0])
 
@@ -147,7 +146,7 @@ def main(
     arms: int = ARMS,
     seconds: float = 2.0,
     gpus: str = "1,2",
-    job_seconds: float = 8.0,
+    job_seconds: float = 6.0,
     device: str = "cuda",
 ) -> None:
     """Measure on this machine, which must be idle."""
@@ -161,13 +160,20 @@ def main(
     if device == "cuda":
         torch.backends.cudnn.allow_tf32 = True
         torch.set_float32_matmul_precision("high")
-    for part in [int(x) for x in processes.split(",") if x]:
-        result["processes"].append(of_processes(part, arms, seconds, device))
+    counts, size = [int(x) for x in processes.split(",") if x], job_settings()["size"]
+    with ThreadPoolExecutor(max(1, len(counts))) as pool:  # they start together and wait their turn
+        sources = list(
+            pool.map(lambda n: PixelWorkers(n, arms // n, size=size, gamma=0.95), counts)
+        )
+    for count, source in zip(counts, sources, strict=True):
+        result["processes"].append(of_processes(source, count, seconds, device))
         print(result["processes"][-1], flush=True)
+    first = head()
+    study.finish({**result, "head": first})  # if the job cannot run, this part stands
     for part in [int(x) for x in gpus.split(",") if x]:
         result["gpus"].append(of_gpus(part, job_seconds, device))
         print(result["gpus"][-1], flush=True)
-    study.finish({**result, "head": head()})
+    study.finish({**result, "head": first})
 
 
 if __name__ == "__main__":

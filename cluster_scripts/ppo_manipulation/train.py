@@ -1,4 +1,4 @@
-# Generated, sha256 a274958039b78cde
+# Generated, sha256 f7eb9b49b26d243f
 """Training script of the job `ppo_manipulation`, tangled from notebooks/41_manipulation.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -9,7 +9,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
@@ -32,18 +32,19 @@ ARMS = {"reach": VectorReach, "push": VectorPush}
 class Config:
     """One run of PPO from pixels; the defaults are tiny."""
 
-    task: str = "reach"
-    backend: str = "single"  # or "ddp": every GPU has environment processes of its own
+    task: Literal["reach", "push"] = "reach"
+    backend: Literal["single", "ddp"] = (
+        "single"  # or "ddp": every GPU has environment processes of its own
+    )
     processes: int = 0  # of environments, on each GPU's host share; 0: in this process
     arms: int = 8  # in each process
     size: int = 40  # of a frame, in pixels
     frames: int = 3
     shift: int = 0  # random shift of the frames, in pixels
-    lessons: int = 0  # passes over a rollout in which the body learns the simulator's numbers
-    body: str = "small"
+    body: Literal["small", "atari", "resnet"] = "small"
     width: int = 64
     squash: bool = True
-    reward: str = "dense"
+    reward: Literal["sparse", "dense", "potential", "closeness"] = "dense"
     steps: int = 8  # of a rollout
     updates: int = 2  # at most
     minutes: float = 0.0  # a run ends after so long; 0: after its updates
@@ -117,20 +118,9 @@ def make_trainer(config: Config, run: Run) -> PixelTrainer:
         normalise_rewards=True,
     )
     seed = config.seed + 1_000_000 * run.rank
-    trainer = PixelTrainer(
-        source,
-        policy,
-        ppo,
-        frames=config.frames,
-        shift=config.shift,
-        lessons=config.lessons,
-        seed=seed,
-    )
+    trainer = PixelTrainer(source, policy, ppo, frames=config.frames, shift=config.shift, seed=seed)
     if config.backend == "ddp":
-        rate, reader = config.learning_rate, trainer.reader
-        dist.broadcast(reader.weight.data, 0)
-        trainer.optimiser = AveragedAdam(policy.parameters(), lr=rate, eps=1e-5)
-        trainer.teacher = AveragedAdam([*policy.body.parameters(), *reader.parameters()], lr=rate)
+        trainer.optimiser = AveragedAdam(policy.parameters(), lr=config.learning_rate, eps=1e-5)
     return trainer
 
 
@@ -139,6 +129,12 @@ def share_left(config: Config, updates: int, started: float) -> float:
     left = 1.0 - updates / config.updates
     if config.minutes:
         left = min(left, 1.0 - (time.perf_counter() - started) / (60 * config.minutes))
+    if (
+        config.backend == "ddp"
+    ):  # the clocks differ; a rank that stops alone leaves the others waiting
+        agreed = torch.tensor(left, device=config.device)
+        dist.broadcast(agreed, 0)
+        left = agreed.item()
     return max(0.0, left)
 
 
@@ -149,18 +145,10 @@ def learn(config: Config, run: Run) -> dict:
     if found is not None:
         trainer.policy.load_state_dict(found.state["policy"])
         trainer.optimiser.load_state_dict(found.state["optimiser"])
-        trainer.reader.load_state_dict(found.state["reader"])
-        trainer.teacher.load_state_dict(found.state["teacher"])
         trainer.steps, trainer.outcomes = found.state["steps"], found.state["outcomes"]
     done = 0 if found is None else found.step
     started = time.perf_counter()
     while (left := share_left(config, done, started)) > 0:
-        if config.backend == "ddp":  # the clocks differ; all ranks must agree to go on
-            agreed = torch.tensor(left, device=config.device)
-            dist.broadcast(agreed, 0)
-            left = agreed.item()
-            if left <= 0:
-                break
         metrics = trainer.step(config.learning_rate * left)
         done += 1
         elapsed = time.perf_counter() - started
@@ -181,8 +169,6 @@ def learn(config: Config, run: Run) -> dict:
             state=lambda: {
                 "policy": trainer.policy.state_dict(),
                 "optimiser": trainer.optimiser.state_dict(),
-                "reader": trainer.reader.state_dict(),
-                "teacher": trainer.teacher.state_dict(),
                 "steps": trainer.steps,
                 "outcomes": list(trainer.outcomes),
             },

@@ -25,10 +25,9 @@ MakeArms = Callable[..., ArmVectorEnv]
 TIMEOUT_S = 120.0
 
 
-def _fields(num_envs: int, size: int, numbers: int) -> dict[str, tuple[tuple[int, ...], Any]]:
+def _fields(num_envs: int, size: int) -> dict[str, tuple[tuple[int, ...], Any]]:
     return {
         "frames": ((num_envs, 3, size, size), np.uint8),
-        "states": ((num_envs, numbers), np.float32),
         "actions": ((num_envs, ACTION_SIZE), np.float32),
         "rewards": ((num_envs,), np.float32),
         "terminated": ((num_envs,), np.bool_),
@@ -36,43 +35,44 @@ def _fields(num_envs: int, size: int, numbers: int) -> dict[str, tuple[tuple[int
     }
 
 
-def _views(memory: SharedMemory, *sizes: int) -> dict[str, Any]:
+def _views(memory: SharedMemory, num_envs: int, size: int) -> dict[str, Any]:
     views: dict[str, Any] = {}
     offset = 0
-    for name, (shape, dtype) in _fields(*sizes).items():
+    for name, (shape, dtype) in _fields(num_envs, size).items():
         views[name] = np.ndarray(shape, dtype, buffer=memory.buf, offset=offset)
         offset += -(-views[name].nbytes // 64) * 64
     return views
 
 
-def _bytes(*sizes: int) -> int:
-    each = (np.prod(s) * np.dtype(d).itemsize for s, d in _fields(*sizes).values())
+def _bytes(num_envs: int, size: int) -> int:
+    each = (np.prod(s) * np.dtype(d).itemsize for s, d in _fields(num_envs, size).values())
     return int(sum(-(-int(n) // 64) * 64 for n in each))
 
 
 def _serve(
     pipe: Any,
     name: str,
-    sizes: tuple[int, int, int],
+    num_envs: int,
+    size: int,
     rows: slice,
     make: MakeArms,
     settings: dict[str, Any],
 ) -> None:
     """What one process does: wait for a word, step or reset its rows, answer."""
     memory = SharedMemory(name=name)
-    views = {key: view[rows] for key, view in _views(memory, *sizes).items()}
+    views = {key: view[rows] for key, view in _views(memory, num_envs, size).items()}
     try:
         env = make(rows.stop - rows.start, **settings)
-        camera = ArmCamera(env, sizes[1])
+        camera = ArmCamera(env, size)
         pipe.send("ready")
         while (word := pipe.recv()) is not None:
             if isinstance(word, int):
-                states, _ = env.reset(seed=word)
+                env.reset(seed=word)
             else:
-                states, rewards, terminated, truncated, _ = env.step(views["actions"])
+                _, rewards, terminated, truncated, _ = env.step(views["actions"])
                 views["rewards"][:] = rewards
                 views["terminated"][:], views["truncated"][:] = terminated, truncated
-            views["frames"][:], views["states"][:] = camera.frames(), states
+            views["frames"][:] = camera.frames()
             pipe.send("done")
         camera.close()
     except Exception:
@@ -109,16 +109,14 @@ class PixelWorkers:
         check_number("processes", processes, 1)
         check_number("arms", arms, 1)
         self.num_envs = processes * arms
-        numbers = make(1, **settings).core.task.observation_size
-        sizes = (self.num_envs, size, numbers)
-        self._memory = SharedMemory(create=True, size=_bytes(*sizes))
-        self._views = _views(self._memory, *sizes)
+        self._memory = SharedMemory(create=True, size=_bytes(self.num_envs, size))
+        self._views = _views(self._memory, self.num_envs, size)
         context = mp.get_context("spawn")  # a forked process would share the parent's driver
         self._pipes, self._processes = [], []
         for p in range(processes):
             ours, theirs = context.Pipe()
             rows = slice(p * arms, (p + 1) * arms)
-            arguments = (theirs, self._memory.name, sizes, rows, make, settings)
+            arguments = (theirs, self._memory.name, self.num_envs, size, rows, make, settings)
             process = context.Process(target=_serve, args=arguments, daemon=True)
             process.start()
             theirs.close()
@@ -163,11 +161,6 @@ class PixelWorkers:
         frames, rewards, terminated, truncated = (torch.from_numpy(self._views[n]) for n in names)
         return frames, rewards, terminated, truncated
 
-    @property
-    def states(self) -> Tensor:
-        """What the newest frames show, in numbers (N, O): a view, as the frames are."""
-        return torch.from_numpy(self._views["states"])
-
     def close(self) -> None:
         """End the processes and free the memory."""
         for pipe in self._pipes:
@@ -202,13 +195,12 @@ class LocalArms:
 
     def reset(self, seed: int) -> Tensor:
         """Begin new episodes everywhere; return frames (N, 3, H, W) uint8."""
-        self.states = torch.from_numpy(self.env.reset(seed=seed)[0])
+        self.env.reset(seed=seed)
         return torch.from_numpy(self.camera.frames())
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Act everywhere; see ``PixelWorkers.step``."""
-        states, rewards, terminated, truncated, _ = self.env.step(actions.numpy())
-        self.states = torch.from_numpy(states)
+        _, rewards, terminated, truncated, _ = self.env.step(actions.numpy())
         return (
             torch.from_numpy(self.camera.frames()),
             torch.from_numpy(np.asarray(rewards, dtype=np.float32)),

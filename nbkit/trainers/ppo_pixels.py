@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nbkit._inputs import check_number
 from nbkit.advantages import whiten
@@ -26,11 +26,6 @@ class FrameSource(Protocol):
     """Arms that are drawn: ``nbkit.envs.workers.PixelWorkers`` and its like."""
 
     num_envs: int
-
-    @property
-    def states(self) -> Tensor:
-        """The numbers (N, O) behind the newest frames, for lessons."""
-        ...
 
     def reset(self, seed: int) -> Tensor:
         """Return frames (N, 3, H, W) uint8."""
@@ -96,12 +91,9 @@ class PixelTrainer:
         config: of chapter 12. Its observation normaliser has no place here.
         frames: K.
         shift: see ``Eye``.
-        lessons: passes over each rollout, behind PPO's, in which the body learns to say the numbers
-            behind the pictures. A simulator knows them; the policy never gets them.
         seed: of everything that is drawn.
 
     Attributes:
-        reader: maps features to the numbers; of use in lessons only.
         steps: real environment steps so far.
         seconds: spent in "simulator", "network" (acting) and "update".
 
@@ -118,14 +110,11 @@ class PixelTrainer:
         *,
         frames: int = 3,
         shift: int = 0,
-        lessons: int = 0,
         seed: int = 0,
     ) -> None:
-        check_number("lessons", lessons, 0)
         if config.normalise_observations:
             raise ValueError("normalise_observations: pictures are scaled by the policy already")
         self.source, self.policy, self.config = source, policy, config
-        self.lessons = lessons
         self.device = str(next(policy.parameters()).device)
         self.optimiser = torch.optim.Adam(
             policy.parameters(), lr=config.learning_rate, eps=config.adam_eps
@@ -134,14 +123,6 @@ class PixelTrainer:
         self.noise = torch.Generator(self.device).manual_seed(seed)
         self.eye = Eye(frames, shift, self.device, seed)
         self.observations = self.eye.begin(source.reset(seed))
-        width, numbers = policy.value_head.in_features, source.states.shape[1]
-        self.reader = nn.Linear(width, numbers).to(self.device)
-        nn.init.orthogonal_(self.reader.weight, generator=self.noise)
-        nn.init.zeros_(self.reader.bias)
-        self.teacher = torch.optim.Adam(
-            [*policy.body.parameters(), *self.reader.parameters()], lr=config.learning_rate
-        )
-        self._truth: list[Tensor] = []
         self.ended = torch.zeros(source.num_envs, dtype=torch.bool)
         self.scale = ReturnScale(source.num_envs, config.gamma)
         self.outcomes: list[bool] = []
@@ -152,11 +133,8 @@ class PixelTrainer:
     def collect(self) -> Rollout:
         """Act for T steps in every environment."""
         seen, rows = [self.observations], []
-        self._truth = []
         for _ in range(self.config.steps):
             started = time.perf_counter()
-            if self.lessons:
-                self._truth.append(self.source.states.clone())
             distribution, values = self.policy(seen[-1])
             actions = distribution.sample(self.noise)
             logprobs = distribution.log_prob(actions)
@@ -187,33 +165,6 @@ class PixelTrainer:
             torch.cat([values, last[None]]),
         )
 
-    def teach(self, rollout: Rollout, parts: int) -> float:
-        """Regress the numbers on the pictures; return the mean squared error of the last pass.
-
-        Args:
-            rollout: just collected.
-            parts: gradient steps of a pass.
-
-        """
-        valid = rollout.valid.flatten().nonzero()[:, 0]
-        pictures = rollout.observations.flatten(0, 1)
-        truth = torch.stack(self._truth).to(self.device).flatten(0, 1)
-        losses: list[Tensor] = []
-        for _ in range(self.lessons):
-            order = valid[torch.randperm(len(valid), generator=self.generator).to(self.device)]
-            losses = []
-            for rows in order.tensor_split(parts):
-                said = self.reader(self.policy.features(pictures[rows]))
-                loss = (said - truth[rows]).square().mean()
-                self.teacher.zero_grad()
-                loss.backward()
-                if self.config.max_grad_norm is not None:
-                    learned = self.teacher.param_groups[0]["params"]
-                    nn.utils.clip_grad_norm_(learned, self.config.max_grad_norm)
-                self.teacher.step()
-                losses.append(loss.detach())
-        return torch.stack(losses).mean().item()
-
     def step(self, learning_rate: float | None = None) -> Metrics:
         """Collect, learn, return the metrics of this update.
 
@@ -234,9 +185,6 @@ class PixelTrainer:
         parts = max(1, round(rollout.valid.numel() / (config.minibatch_size or len(batch))))
         even = replace(config, minibatch_size=max(1, len(batch) // parts))
         metrics = update(self.policy, self.optimiser, batch, even, self.generator)
-        if self.lessons:
-            self.teacher.param_groups[0]["lr"] = rate
-            metrics["lesson_error"] = self.teach(rollout, parts)
         self.scale.update(rollout.rewards.cpu(), rollout.done.cpu(), rollout.valid.cpu())
         self.seconds["update"] += time.perf_counter() - started
         self.steps += int(rollout.valid.sum())
