@@ -11,7 +11,6 @@ from torch import Tensor
 
 from nbkit.advantages import discounted_returns, group_advantages, whiten
 from nbkit.generate import Generation, clear, generate
-from nbkit.generate.sampling import row_seeds
 from nbkit.masks import place_sequence_reward
 from nbkit.trainers.grpo_config import GRPOConfig
 from nbkit.trainers.grpo_scoring import (
@@ -22,6 +21,7 @@ from nbkit.trainers.grpo_scoring import (
     overlong_penalty,
     score,
 )
+from nbkit.trainers.spread import everyone_s, own_prompts, whole_generation
 
 
 @dataclass(frozen=True)
@@ -158,12 +158,8 @@ def _round(
     parallel: Any = None,
 ) -> tuple[Generation, Tensor]:
     start = time.perf_counter()
-    size, here = config.group_size, asked
-    seeds: Any = stream.generator
-    if parallel is not None:  # one seed a row, the same whichever rank samples it
-        mine = parallel.share(len(asked))
-        drawn = row_seeds(stream.generator, len(asked) * size, stream.generator.device)
-        here, seeds = asked[mine], drawn[mine.start * size : mine.stop * size]
+    size = config.group_size
+    here, _, seeds = own_prompts(asked, size, stream.generator, parallel)
     made = generate(
         model,
         [vocabulary.encode(problem.prompt) for problem in here],
@@ -185,11 +181,9 @@ def _round(
     ]
     each = [problem for problem in here for _ in range(size)]
     numbers, composed = score(reward_fn, each, completions)
-    if parallel is not None:
-        made = join_generations(parallel.everyone(made), vocabulary.pad_id)
-        numbers = [number for part in parallel.everyone(numbers) for number in part]
-        composed = [one for part in parallel.everyone(composed) for one in part]
-        cut, rows = made.truncated.tolist(), made.lists()
+    made = whole_generation(made, vocabulary.pad_id, parallel)
+    numbers, composed = everyone_s((numbers, composed), parallel)
+    cut, rows = made.truncated.tolist(), made.lists()
     tally.generate_seconds += sampled - start
     tally.reward_seconds += time.perf_counter() - sampled
     tally.rounds += 1
@@ -210,35 +204,6 @@ def _round(
             right = parts.parts.get("correct", right)
         tally.right += right
     return made, torch.tensor(numbers, dtype=torch.float32, device=made.tokens.device)
-
-
-def join_generations(parts: Sequence[Generation], pad_id: int) -> Generation:
-    """Rows of several calls, one below the other; shorter ones are padded."""
-    before = max(part.prompt_ids.shape[1] for part in parts)
-    behind = max(part.tokens.shape[1] for part in parts)
-
-    def stacked(name: str, room: tuple[int, int] | None, value: float) -> Tensor:
-        found = [getattr(part, name) for part in parts]
-        if room is not None:
-            found = [
-                torch.nn.functional.pad(
-                    x,
-                    (room[0] and room[0] - x.shape[1], room[1] and room[1] - x.shape[1]),
-                    value=value,
-                )
-                for x in found
-            ]
-        return torch.cat(found)
-
-    return Generation(
-        tokens=stacked("tokens", (0, behind), pad_id),
-        mask=stacked("mask", (0, behind), False),
-        truncated=stacked("truncated", None, 0),
-        logprobs=stacked("logprobs", (0, behind), 0.0),
-        prompt_ids=stacked("prompt_ids", (before, 0), pad_id),
-        prompt_mask=stacked("prompt_mask", (before, 0), False),
-        stats=parts[0].stats,
-    )
 
 
 def _assemble(

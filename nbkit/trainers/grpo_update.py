@@ -5,7 +5,6 @@ minibatch, so that the gradients of the parts add up to that of the whole.
 """
 
 import math
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,10 +15,10 @@ from nbkit.kl import kl_estimate
 from nbkit.logprobs import token_logprobs
 from nbkit.losses import cispo_loss, importance_weights, policy_gradient_loss, ppo_clip_loss
 from nbkit.masks import aggregate, masked_mean, position_ids
-from nbkit.packing import token_budget_batches
 from nbkit.trainers.grpo_batch import GroupBatch, advantages
 from nbkit.trainers.grpo_config import GRPOConfig
 from nbkit.trainers.grpo_scoring import has_signal
+from nbkit.trainers.spread import own_parts
 
 
 def grpo_loss(
@@ -108,41 +107,16 @@ def completion_logprobs(model: Any, batch: GroupBatch, temperature: float) -> Te
     return torch.nn.functional.pad(logp, (0, width - length))
 
 
-def micro_batches(batch: GroupBatch, micro_tokens: int | None) -> list[Tensor]:
-    """Rows of each forward pass; each row exactly once."""
-    device = batch.ids.device
-    if micro_tokens is None:
-        return [torch.arange(len(batch), device=device)]
-    lengths = batch.attention.sum(1).tolist()
-    parts = token_budget_batches(lengths, micro_tokens)
-    return [torch.tensor(part, device=device) for part in parts]
-
-
 @torch.no_grad()
 def scored_by(model: Any, batch: GroupBatch, config: GRPOConfig, *, parallel: Any = None) -> Tensor:
     """`completion_logprobs` of a whole batch, in micro-batches and without gradient."""
     out = torch.zeros_like(batch.logprobs)
-    if parallel is not None:
-        every = torch.arange(len(batch), device=batch.ids.device)
-        for rows in _own_parts(every, batch, config, parallel):
-            chosen = every[:1] if rows is None else rows
-            logp = completion_logprobs(model, batch.rows(chosen), config.temperature)
-            if rows is not None:
-                out[rows] = logp
-        return parallel.sum(out)
-    for rows in micro_batches(batch, config.micro_tokens):
-        out[rows] = completion_logprobs(model, batch.rows(rows), config.temperature)
-    return out
-
-
-def _own_parts(
-    rows: Tensor, batch: GroupBatch, config: GRPOConfig, parallel: Any
-) -> Iterator[Tensor | None]:
-    """This rank's micro-batches of `rows`; None where only other ranks have one left."""
-    mine = rows[parallel.world.rank :: parallel.world.size]
-    parts = micro_batches(batch.rows(mine), config.micro_tokens) if len(mine) else []
-    for part in parallel.parts(parts):
-        yield None if part is None else mine[part]
+    for rows in own_parts(batch.attention, config.micro_tokens, parallel):
+        chosen = torch.zeros(1, dtype=torch.long) if rows is None else rows
+        logp = completion_logprobs(model, batch.rows(chosen), config.temperature)
+        if rows is not None:  # else the other ranks needed this one's shards
+            out[rows] = logp
+    return out if parallel is None else parallel.sum(out)
 
 
 def prepare(
@@ -205,16 +179,12 @@ def accumulate(
     if config.kl_coefficient and config.kl_place == "loss":
         live = torch.ones_like(live)
     rows = live.nonzero()[:, 0]
-    parts: Iterable[Tensor | None] = []
-    if len(rows) and parallel is not None:
-        parts = _own_parts(rows, batch, config, parallel)
-    elif len(rows):
-        parts = [rows[part] for part in micro_batches(batch.rows(rows), config.micro_tokens)]
-    for chosen in parts:
-        if chosen is None:  # the other ranks need this one's shards, and a gradient of 0
+    for part in own_parts(batch.attention[rows], config.micro_tokens, parallel):
+        if part is None:  # the other ranks need this one's shards, and a gradient of 0
             idle = completion_logprobs(model, batch.rows(rows[:1]), config.temperature)
             parallel.backward(0.0 * idle.sum())
             continue
+        chosen = rows[part]
         small = batch.rows(chosen)
         logp = completion_logprobs(model, small, config.temperature)
         value = grpo_loss(

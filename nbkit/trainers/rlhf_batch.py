@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -12,15 +12,14 @@ from torch import Tensor
 
 from nbkit.advantages import token_gae, whiten
 from nbkit.generate import Generation, clear, generate
-from nbkit.generate.sampling import row_seeds
 from nbkit.kl import kl_estimate
 from nbkit.masks import masked_mean, place_sequence_reward
-from nbkit.packing import token_budget_batches
 from nbkit.policies_value import ScalarModel
-from nbkit.trainers.grpo_batch import PromptStream, join_generations
+from nbkit.trainers.grpo_batch import PromptStream
 from nbkit.trainers.grpo_scoring import Completion, RewardFunction, score
 from nbkit.trainers.rlhf_config import RLHFConfig
 from nbkit.trainers.rlhf_models import align, causal, policy_outputs, value_outputs
+from nbkit.trainers.spread import everyone_s, own_parts, own_prompts, whole_generation
 
 Metrics = dict[str, float]
 
@@ -64,25 +63,6 @@ class RLHFBatch:
         return replace(self, **{f.name: getattr(self, f.name)[index] for f in fields(self)})
 
 
-def micro_batches(attention: Tensor, micro_tokens: int | None) -> list[Tensor]:
-    """Rows of each forward pass; each row exactly once."""
-    if micro_tokens is None:
-        return [torch.arange(len(attention), device=attention.device)]
-    parts = token_budget_batches(attention.sum(1).tolist(), micro_tokens)
-    return [torch.tensor(part, device=attention.device) for part in parts]
-
-
-def own_parts(
-    attention: Tensor, micro_tokens: int | None, parallel: Any
-) -> Iterator[Tensor | None]:
-    """Rows of this rank's micro-batches; None where only other ranks have one left."""
-    mine = torch.arange(len(attention), device=attention.device)
-    mine = mine[parallel.world.rank :: parallel.world.size]
-    parts = micro_batches(attention[mine], micro_tokens) if len(mine) else []
-    for part in parallel.parts(parts):
-        yield None if part is None else mine[part]
-
-
 @torch.no_grad()
 def scored_tokens(
     policy: Any,
@@ -109,10 +89,7 @@ def scored_tokens(
     """
     logprobs = torch.zeros(mask.shape, device=ids.device)
     values = torch.zeros(mask.shape, device=ids.device)
-    parts: Iterable[Tensor | None] = micro_batches(attention, config.micro_tokens)
-    if parallel is not None:
-        parts = own_parts(attention, config.micro_tokens, parallel)
-    for rows in parts:
+    for rows in own_parts(attention, config.micro_tokens, parallel):
         if rows is None:  # the other ranks need this one's shards
             part = align(ids[:1], attention[:1], mask[:1])
             policy_outputs(policy, part, config.temperature)
@@ -192,13 +169,7 @@ def sample_batch(
     """
     start = time.perf_counter()
     asked = [problems[i] for i in stream.take(config.prompts)]
-    here, rows = asked, slice(None)
-    seeds: Any = stream.generator
-    if parallel is not None:  # one seed a row, the same whichever rank samples it
-        mine = parallel.share(len(asked))
-        rows = slice(mine.start * config.samples, mine.stop * config.samples)
-        seeds = row_seeds(seeds, len(asked) * config.samples, stream.generator.device)[rows]
-        here = asked[mine]
+    here, rows, seeds = own_prompts(asked, config.samples, stream.generator, parallel)
     whole = nullcontext(causal(policy)) if parallel is None else parallel.gathered()
     with whole as sampler:
         made = generate(
@@ -213,8 +184,7 @@ def sample_batch(
         )
         if config.release_engine:
             clear(sampler)
-    if parallel is not None:
-        made = join_generations(parallel.everyone(made), vocabulary.pad_id)
+    made = whole_generation(made, vocabulary.pad_id, parallel)
     sampled = time.perf_counter()
     completions = as_completions(made, vocabulary)
     each = [problem for problem in asked for _ in range(config.samples)]
@@ -267,10 +237,8 @@ def _scored(
 ) -> tuple[list[float], list[Any]]:
     """``score`` of all rows; under `parallel` each rank asks for its own."""
     numbers, composed = score(judge, problems[rows], completions[rows])
-    if parallel is None:
-        return numbers, composed
-    parts = parallel.everyone((numbers, composed))
-    return [n for part, _ in parts for n in part], [one for _, part in parts for one in part]
+    numbers, composed = everyone_s((numbers, composed), parallel)
+    return numbers, composed
 
 
 def as_completions(made: Generation, vocabulary: Any) -> list[Completion]:

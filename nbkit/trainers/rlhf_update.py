@@ -11,9 +11,10 @@ from nbkit.masks import aggregate
 from nbkit.minibatches import minibatches
 from nbkit.policies_value import ScalarModel
 from nbkit.trainers.ppo_diagnostics import explained_variance
-from nbkit.trainers.rlhf_batch import RLHFBatch, micro_batches, own_parts
+from nbkit.trainers.rlhf_batch import RLHFBatch
 from nbkit.trainers.rlhf_config import RLHFConfig
 from nbkit.trainers.rlhf_models import align, policy_outputs, value_outputs
+from nbkit.trainers.spread import micro_batches, own_parts
 
 Metrics = dict[str, float]
 _SUMS = ("policy_loss", "value_loss", "clip_fraction", "value_clip_fraction", "approx_kl")

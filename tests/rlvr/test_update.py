@@ -13,12 +13,12 @@ from nbkit.trainers.grpo_batch import PromptStream, sample_batch
 from nbkit.trainers.grpo_update import (
     accumulate,
     completion_logprobs,
-    micro_batches,
     prepare,
     scored_by,
     update,
 )
 from nbkit.trainers.grpo_variants import VARIANTS
+from nbkit.trainers.spread import micro_batches
 from tests.rlvr.small import PROBLEMS, VOCABULARY, by_length, config, generator, hand_made, model
 
 pytestmark = pytest.mark.chapter(23)
@@ -79,12 +79,12 @@ def test_micro_batches_add_up_to_one_batch(name):
 
 def test_every_row_is_in_one_micro_batch():
     batch = hand_made(rows=12)
-    parts = micro_batches(batch, 20)
+    parts = micro_batches(batch.attention, 20)
     assert len(parts) > 3 and sorted(torch.cat(parts).tolist()) == list(range(12))
     for rows in parts:
         assert len(rows) * batch.attention[rows].sum(1).max() <= 20
     with pytest.raises(ValueError, match="max_tokens"):
-        micro_batches(batch, 3)
+        micro_batches(batch.attention, 3)
 
 
 def test_silent_rows_are_skipped_and_still_counted():
