@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,21 @@ def three_updates() -> dict[str, Any]:
     trainer.source.close()
     leave()
     return {"first": first, "weights": trainer.policy.state_dict()}
+
+
+def what_is_left() -> float:
+    """The second rank's clock says that time is up."""
+    rank = join("cpu").rank
+    job = load_job()
+    config = job.Config(backend="ddp", minutes=1.0, updates=1_000)
+    left = job.share_left(config, 0, time.perf_counter() - (90.0 if rank else 30.0))
+    leave()
+    return left
+
+
+def test_ranks_stop_together_whatever_their_clocks_say():
+    first, second = run_ranks(what_is_left, 2)
+    assert first == second and abs(first - 0.5) < 0.05
 
 
 def test_the_step_is_that_of_the_mean_gradient():
