@@ -1,5 +1,7 @@
 """Steps a second of the trainer from pixels, against environment processes and against GPUs.
 
+Not recorded yet, and so not a study: without the underscore in its name it becomes one.
+
 Protocol: the settings of the job ``ppo_manipulation`` (read from its rendered ``config.yaml``). A
 fixed number of arms, 256, is dealt to ``--processes`` processes; each arrangement is timed for
 ``--seconds`` twice: the simulator alone, with random actions, and the whole trainer, two updates
@@ -156,7 +158,10 @@ def main(
         return
     protocol = {"job": job_settings(), "arms": arms, "seconds": seconds, "device": device}
     study = start_study(out, seeds=SEEDS, config=protocol)
-    result: dict[str, Any] = {"cores": os.cpu_count(), "processes": [], "gpus": []}
+    result: dict[str, Any] = {
+        **{"cores": os.cpu_count(), "processes": [], "gpus": []},
+        "head": head(),
+    }
     if device == "cuda":
         torch.backends.cudnn.allow_tf32 = True
         torch.set_float32_matmul_precision("high")
@@ -168,12 +173,11 @@ def main(
     for count, source in zip(counts, sources, strict=True):
         result["processes"].append(of_processes(source, count, seconds, device))
         print(result["processes"][-1], flush=True)
-    first = head()
-    study.finish({**result, "head": first})  # if the job cannot run, this part stands
+        study.finish(result)  # what is measured stands, should the rest be cut off
     for part in [int(x) for x in gpus.split(",") if x]:
         result["gpus"].append(of_gpus(part, job_seconds, device))
         print(result["gpus"][-1], flush=True)
-    study.finish({**result, "head": first})
+        study.finish(result)
 
 
 if __name__ == "__main__":
