@@ -1,7 +1,5 @@
 """Other people's environments with the same agent, beside Stable-Baselines3 on the same budget.
 
-Not run yet, and so not a study: without the underscore in its name it becomes one.
-
 Protocol, fixed before the run: FetchReachDense-v4 (gymnasium-robotics, dictionary observations,
 paid minus the distance) and HalfCheetah-v5, three seeds, as many steps for both agents. What is
 compared is two programs for one algorithm, so both get the *same* settings, ``CONFIG`` and
