@@ -16,6 +16,7 @@ weak and strong scaling).
 import argparse
 import json
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -170,7 +171,9 @@ class Job:
         except RanksFailedError as error:
             late = f"exit code {scaling_worker.LATE}" in str(error)
             status = "out of time" if late else "failed"
-            self.end = {"status": status, "error": str(error)[-6000:]}
+            text = str(error).replace(f"{ROOT}{os.sep}", "")
+            text = re.sub(r'"[^"]*/site-packages/', '"', text)
+            self.end = {"status": status, "error": text[-6000:]}
 
 
 def write(path: Path, value: dict[str, Any]) -> None:

@@ -161,7 +161,7 @@ def offload(gpus: int) -> list[Setting]:
     """ZeRO-3 with weights and optimiser in the host's memory; 3B if there is one GPU.
 
     On the host a weight takes 12 bytes for Adam and its float32 copy, 4 for the pinned float32
-    gradient, 2 for its bfloat16 copy: 137 GB for 7B, which a host of 128 GiB does not have.
+    gradient, 2 for its bfloat16 copy: 127.7 GiB for 7B, which leaves nothing of a host of 128 GiB.
     """
     shape = "7B" if gpus > 1 else "3B"
     return [

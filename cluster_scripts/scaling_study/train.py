@@ -1,4 +1,4 @@
-# Generated, sha256 c15286d3897774bd
+# Generated, sha256 a1aa732f6ddae222
 """Training script of the job `scaling_study`, tangled from notebooks/34_deepspeed.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -238,6 +238,8 @@ def main(config: Config) -> dict:
         step, made, result = 0 if found is None else found.step, learners(config, world), {}
         for number, (kind, share) in enumerate(rows.items()):
             batch = make_batch(config, share, world)
+            if config.device == "cuda":
+                torch.cuda.reset_peak_memory_stats()
             for _ in range(config.warmup):
                 take_step(made, batch, config)
             while step < (number + 1) * config.steps:
