@@ -72,7 +72,7 @@ def submit(
         loaded = load_job(folder / JOB_FILE, variant=variant)
         check_submission(folder, root, loaded, variant, target)
         if local:
-            command = local_command(folder, target, variant, launcher=known_launcher(local))
+            command = local_command(folder, loaded, target, variant, known_launcher(local))
         else:
             command = slurm_command(folder, root, target, variant)
         limits = f"{loaded.limits.requeues} requeues{budget_comment(loaded)}"

@@ -1,4 +1,4 @@
-"""ds_config.json: what DeepSpeed is told, from the job's back-end, precision and batch."""
+"""ds_config.json: what the training script tells DeepSpeed, to be read before the run."""
 
 from typing import Any
 
@@ -8,32 +8,21 @@ from nbkit.cluster.job import Job
 def ds_config(job: Job) -> dict[str, Any]:
     """Return the settings of a job whose back-end is ZeRO 1, 2 or 3, with or without offload.
 
-    Stage 1 shards the optimiser's state over the ranks, 2 the gradients too, 3 the parameters too;
-    offload keeps the optimiser's state, and in stage 3 the parameters, in the memory of the host.
+    They come from the function that the run itself calls, so the two are one. Micro-batches, their
+    accumulation and clipping are not DeepSpeed's there but our loop's, and the micro-batch of 1 is
+    a label that DeepSpeed asks for. Whether memory of the host is pinned the run decides by its
+    machine, and here the job's GPUs say.
     Source: Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter
     Models (SC 2020); Ren et al., ZeRO-Offload (USENIX ATC 2021).
     """
-    stage = int(job.backend[4])
-    zero: dict[str, Any] = {
-        "stage": stage,
-        "overlap_comm": True,
-        "contiguous_gradients": True,
-    }
-    if stage == 3:
-        zero["stage3_gather_16bit_weights_on_model_save"] = True
-    if job.backend.endswith("-offload"):
-        place = {"device": "cpu", "pin_memory": job.gpus > 0}
-        zero["offload_optimizer"] = place
-        if stage == 3:
-            zero["offload_param"] = dict(place)
-    return {
-        "train_micro_batch_size_per_gpu": job.micro_batch,
-        "gradient_accumulation_steps": job.accumulation,
-        "gradient_clipping": job.gradient_clipping,
-        "bf16": {"enabled": job.precision == "bfloat16"},
-        "zero_optimization": zero,
-        # torch's own AdamW is what the chapters use.
-        "zero_allow_untested_optimizer": True,
-        "zero_force_ds_cpu_optimizer": False,
-        "steps_per_print": 1_000_000,
-    }
+    # Only here: torch is not light, and most jobs have no use for it when they are rendered.
+    from nbkit.parallel.config import ParallelConfig
+    from nbkit.parallel.zero import deepspeed_config
+
+    settings = deepspeed_config(ParallelConfig(backend=job.backend, precision=job.precision))
+    for name in ("offload_optimizer", "offload_param"):
+        place = settings["zero_optimization"].get(name, {})
+        place.pop("pin_memory", None)
+        if place and job.gpus:
+            place["pin_memory"] = True
+    return settings

@@ -37,13 +37,25 @@ Scalar = str | int | float | bool | None
 TIME = re.compile(r"(?:(\d{1,3})-)?(\d{1,2}):([0-5]\d):([0-5]\d)")
 SECONDS_AN_HOUR = 3600
 # Bash runs what BASH_ENV names, and computes what PS4 holds; the others steer the scripts.
+# To some it gives a meaning of its own: a text that is assigned to RANDOM, SRANDOM, HISTCMD or
+# OPTIND is computed as a number, and with it any command in an array's index.
 SHELL_VARIABLES = frozenset(
     (
         *("ENV", "IFS", "PATH", "PS0", "PS1", "PS2", "PS3", "PS4", "PROMPT_COMMAND", "SHELLOPTS"),
         *("GLOBIGNORE", "CDPATH", "FUNCNEST", "UID", "EUID", "PPID", "POSIXLY_CORRECT"),
+        *("RANDOM", "SRANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "EPOCHREALTIME", "SHLVL"),
+        *("HISTCMD", "HISTFILE", "HISTSIZE", "HISTFILESIZE", "HISTCONTROL", "HISTIGNORE"),
+        *("OPTIND", "OPTERR", "OPTARG", "REPLY", "MAPFILE", "COPROC", "DIRSTACK", "FUNCNAME"),
+        *("GROUPS", "PIPESTATUS", "PWD", "OLDPWD", "TMOUT", "IGNOREEOF", "CHILD_MAX", "COLUMNS"),
+        *("LINES", "EXECIGNORE", "FIGNORE", "INPUTRC", "MAILCHECK", "MAILPATH", "TIMEFORMAT"),
+        *("INSIDE_EMACS", "HOSTFILE", "_"),
     )
 )
-SHELL_PREFIXES = ("BASH", "LD_", "NBKIT_", "SLURM", "SBATCH", "SRUN", "MASTER_", "RANK", "WORLD_")
+SHELL_PREFIXES = (
+    *("BASH", "COMP_", "READLINE_", "LD_", "NBKIT_"),
+    *("SLURM", "SBATCH", "SRUN", "MASTER_", "RANK", "WORLD_"),
+)
+MOST_HOURS, MOST_COST, PRICES = 100_000, 1e9, (0.001, 10_000)
 
 
 def _writable(text: str) -> str:
@@ -117,9 +129,13 @@ class Limits(Part):
     """Where the job stops by itself, all attempts counted together."""
 
     requeues: int = Field(default=3, ge=0, le=100)
-    hours: float | None = Field(default=None, gt=0, strict=False)
-    price_per_gpu_hour: float | None = Field(default=None, gt=0, strict=False)
-    cost: float | None = Field(default=None, gt=0, strict=False)
+    hours: float | None = Field(
+        default=None, gt=0, le=MOST_HOURS, allow_inf_nan=False, strict=False
+    )
+    price_per_gpu_hour: float | None = Field(
+        default=None, ge=PRICES[0], le=PRICES[1], allow_inf_nan=False, strict=False
+    )
+    cost: float | None = Field(default=None, gt=0, le=MOST_COST, allow_inf_nan=False, strict=False)
     currency: Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}$")] = "USD"
 
 
@@ -208,6 +224,12 @@ class Job(Part):
         """The stages in order; ("",) if there are none."""
         return tuple(stage.name for stage in self.stages) or ("",)
 
+    @property
+    def checkpoints_activations(self) -> bool:
+        """Whether activations are computed again in the backward pass, in any stage."""
+        given = (self.values(stage).get("checkpointing", "none") for stage in self.stage_names)
+        return any(word != "none" for word in given)
+
     def values(self, stage: str) -> dict[str, Any]:
         """What the training script's ``Config`` gets in a stage."""
         named_here = [name for name in TRAINING if name in self.model_fields_set]
@@ -234,11 +256,22 @@ class Job(Part):
         names = [stage.name for stage in self.stages]
         if len(set(names)) != len(names):
             raise ValueError("stages: two have one name; give each its own")
+        self._check_arguments()
         if self.signal_seconds >= self.time_seconds:
             raise ValueError(
                 f"signal_seconds: {self.signal_seconds} leaves nothing of time: {self.time}"
             )
         return self._check_limits()
+
+    def _check_arguments(self) -> None:
+        """Refuse arguments that would contradict what the launchers are made from."""
+        for name in (*GIVEN_BY_LAUNCHERS, *TRAINING):
+            if name in self.arguments:
+                raise ValueError(f"arguments.{name}: {_belongs(name)}")
+        for number, stage in enumerate(self.stages):
+            for name in (*GIVEN_BY_LAUNCHERS, "backend", "precision"):
+                if name in stage.arguments:
+                    raise ValueError(f"stages.{number}.arguments.{name}: {_belongs(name)}")
 
     def _check_limits(self) -> Self:
         limits = self.limits
@@ -260,3 +293,13 @@ TRAINING = (
     *("model", "data", "backend", "precision"),
     *("micro_batch", "accumulation", "gradient_clipping"),
 )
+GIVEN_BY_LAUNCHERS = ("stage", "run_folder")
+
+
+def _belongs(name: str) -> str:
+    """Where a value belongs that may not stand under `arguments`."""
+    if name == "stage":
+        return "the stage is given by `stages`, whose folder the scripts look into; take it out"
+    if name == "run_folder":
+        return "the run folder is given when the job is started (--run, --label); take it out"
+    return "it stands at the top of the file, where the scripts look for it; move it there"

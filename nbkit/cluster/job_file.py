@@ -15,6 +15,8 @@ from nbkit.cluster.job import Container, Job, Limits, Slurm, Stage
 
 Location = tuple[str | int, ...]
 VARIANTS = "variants"
+DEPTH = 20
+TOO_DEEP = "values are nested too deeply, or one holds itself; write them flatter"
 NESTED: dict[str, type[BaseModel]] = {
     "container": Container,
     "slurm": Slurm,
@@ -66,9 +68,8 @@ def load_job(path: Path, *, variant: str = "", script: Path | None = None) -> Jo
 
     """
     content, lines = read_yaml(path)
-    variants = content.pop(VARIANTS, {})
-    if not isinstance(variants, dict) or not all(isinstance(v, dict) for v in variants.values()):
-        raise JobError(f"{_at(path, lines, (VARIANTS,))}: give each variant a mapping of values")
+    variants = _variants(path, content, lines)
+    content.pop(VARIANTS, None)
     if variant:
         if variant not in variants:
             known = ", ".join(variants) or "none"
@@ -90,9 +91,14 @@ def load_job(path: Path, *, variant: str = "", script: Path | None = None) -> Jo
 
 
 def variant_names(path: Path) -> list[str]:
-    """List the variants of a job file."""
-    content, _ = read_yaml(path)
-    return list(content.get(VARIANTS) or {})
+    """List the variants of a job file.
+
+    Raises:
+        JobError: they cannot be read.
+
+    """
+    content, lines = read_yaml(path)
+    return list(_variants(path, content, lines))
 
 
 def where(path: Path, stage: str, field: str, *, variant: str = "") -> str:
@@ -125,12 +131,28 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], dict[Location, int]]:
     """Read a mapping, and the line on which each key and item stands.
 
     Raises:
-        JobError: no file, no YAML, no mapping, or a key that is given twice.
+        JobError: no file, no UTF-8, no YAML, no mapping, a key that is given twice, or values that
+            are nested without an end.
 
     """
     if not path.is_file():
         raise JobError(f"{path}: there is no such file")
-    loader = _Loader(path.read_text(encoding="utf-8"))
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise JobError(f"{path}:{line}: not text in UTF-8; save the file as UTF-8") from None
+    try:
+        return _parsed(path, text)
+    except RecursionError:
+        raise JobError(f"{path}: {TOO_DEEP}") from None
+
+
+def _parsed(path: Path, text: str) -> tuple[dict[str, Any], dict[Location, int]]:
+    try:
+        loader = _Loader(text)
+    except yaml.YAMLError as error:  # a character that YAML does not know
+        raise JobError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     try:
         node = loader.get_single_node()
         if not isinstance(node, yaml.MappingNode):
@@ -164,6 +186,22 @@ def config_fields(script: Path) -> list[str]:
     raise JobError(f"{script}: it defines no class Config")
 
 
+def _variants(
+    path: Path, content: Mapping[str, Any], lines: Mapping[Location, int]
+) -> dict[str, dict[str, Any]]:
+    """The variants of a job file: names, and mappings of the values that they replace."""
+    variants = content.get(VARIANTS, {})
+    if not isinstance(variants, dict) or not all(isinstance(v, dict) for v in variants.values()):
+        raise JobError(f"{_at(path, lines, (VARIANTS,))}: give each variant a mapping of values")
+    for name in variants:
+        if not isinstance(name, str):
+            raise JobError(
+                f"{_at(path, lines, (VARIANTS, str(name)))}: variant {name!r} is no text; write "
+                "its name in quotes, or as in gpus_1"
+            )
+    return variants
+
+
 def _unknown_values(
     path: Path, lines: Mapping[Location, int], job: Job, script: Path
 ) -> Iterator[str]:
@@ -189,6 +227,10 @@ def _finding(path: Path, lines: Mapping[Location, int], detail: ErrorDetails) ->
         place = place[:-1]
     where = f"{_at(path, lines, place)}: " + (f"{_dotted(place)}: " if place else "")
     given, message = detail["input"], detail["msg"]
+    if not place:  # of several values together; the message begins with the place of one
+        named = message.removeprefix("Value error, ").partition(":")[0].split(".")
+        own = tuple(int(part) if part.isdigit() else part for part in named)
+        where = f"{_at(path, lines, own)}: "
     match detail["type"]:
         case "literal_error":
             allowed = detail["ctx"]["expected"].replace(" or ", ", ")
@@ -206,6 +248,10 @@ def _finding(path: Path, lines: Mapping[Location, int], detail: ErrorDetails) ->
             return f"{where}{given!r} is not allowed; allowed is what matches {pattern}"
         case "value_error":
             return f"{where}{message.removeprefix('Value error, ')}"
+        case "tuple_type" | "list_type":
+            return f"{where}{given!r}: give a list, as in [a, b]"
+        case "dict_type" | "model_type" | "model_attributes_type":
+            return f"{where}{given!r}: give a mapping of names to values"
         case _:
             return f"{where}{given!r}: {message[0].lower()}{message[1:]}"
 
@@ -247,6 +293,8 @@ def _merged(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 def _lines(path: Path, node: yaml.Node, place: Location) -> Iterator[tuple[Location, int]]:
     yield place, node.start_mark.line + 1
+    if len(place) > DEPTH:
+        raise JobError(f"{path}:{node.start_mark.line + 1}: {_dotted(place[:2])}: {TOO_DEEP}")
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:

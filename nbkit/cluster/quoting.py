@@ -1,17 +1,11 @@
 """How a value goes into a script: as one literal word, whatever it holds."""
 
-import json
 import shlex
 
 
 def sh(value: object) -> str:
     """One word of bash that stands for exactly this text; a plain word stays as it is."""
     return shlex.quote(str(value))
-
-
-def yaml_word(value: object) -> str:
-    """One scalar of YAML: JSON's strings are YAML's double-quoted ones."""
-    return json.dumps(str(value))
 
 
 def comment(value: object) -> str:

@@ -19,7 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from nbkit.cluster.deepspeed_config import ds_config
 from nbkit.cluster.job import SECONDS_AN_HOUR, Job
 from nbkit.cluster.job_file import JobError, load_job, variant_names
-from nbkit.cluster.quoting import comment, sh, yaml_word
+from nbkit.cluster.quoting import comment, sh
 
 JOB_FILE, SCRIPT, LAUNCH = "job.yaml", "train.py", "launch"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
@@ -35,7 +35,7 @@ TEMPLATES = Environment(
     keep_trailing_newline=True,
     autoescape=False,  # shell and YAML, not HTML: every value goes through one of the filters
 )
-TEMPLATES.filters |= {"sh": sh, "yaml": yaml_word, "comment": comment}
+TEMPLATES.filters |= {"sh": sh, "comment": comment}
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def render_all(folder: Path, root: Path) -> list[Rendered]:
     """Make the files of a job and of all its variants."""
     variants = ["", *variant_names(folder / JOB_FILE)]
     for variant in variants[1:]:
-        if not NAME.fullmatch(str(variant)):
+        if not NAME.fullmatch(variant):
             raise JobError(
                 f"{folder / JOB_FILE}: variant {variant!r}: name it in small letters, digits, - "
                 "and _"

@@ -73,10 +73,25 @@ def slurm_command(folder: Path, root: Path, run: Path, variant: str = "") -> Sub
 
 
 def local_command(
-    folder: Path, run: Path, variant: str = "", launcher: str = "torchrun"
+    folder: Path, job: Job, run: Path, variant: str = "", launcher: str = "torchrun"
 ) -> Submission:
-    """The command that runs a job of one node on this machine."""
+    """The command that runs a job of one node on this machine.
+
+    Raises:
+        JobError: the job has several nodes, or no script for this launcher.
+
+    """
+    if job.nodes > 1:
+        raise JobError(
+            f"{folder / JOB_FILE}: {folder.name} is a job of {job.nodes} nodes, which needs Slurm; "
+            "take --local away, or choose a variant of one node"
+        )
     script = folder / LAUNCH / variant / f"{launcher}.sh"
+    if not script.is_file():
+        raise JobError(
+            f"--local {launcher}: {script} does not exist: that launcher is for the back-ends of "
+            f"ZeRO, and the job's is {job.backend}; take --local torchrun"
+        )
     return Submission(("bash", str(script), str(run)), run)
 
 
@@ -84,7 +99,8 @@ def check_submission(folder: Path, root: Path, job: Job, variant: str, run: Path
     """Look at everything that would fail only after hours in the queue.
 
     Raises:
-        JobError: scripts that are not current, values that ``Config`` refuses, a finished run.
+        JobError: scripts that are not current, values that ``Config`` refuses, a finished run, a
+            file where the run folder should be, a name that the scripts cannot hold.
 
     """
     stale = list(check(folder, render_all(folder, root)))
@@ -92,6 +108,14 @@ def check_submission(folder: Path, root: Path, job: Job, variant: str, run: Path
         raise JobError("\n".join(stale))
     if any(letter in str(run) + str(root) for letter in "%\\\n"):
         raise JobError(f"{run}: a run folder's name may hold no %, backslash or line break")
+    for path in (run, *run.parents):
+        if path.exists() and not path.is_dir():
+            raise JobError(f"{path} is a file, and the run folder is to be {run}; give another")
+    if job.container and any(letter in str(run) + str(root) for letter in ":,"):
+        raise JobError(
+            f"{run} or {root} holds a colon or a comma, at which a container's binds are cut; "
+            "give a run folder without, and keep the repository in such a one"
+        )
     if (run / "job.json").exists():
         from nbkit.cluster.run_folder import open_run
 

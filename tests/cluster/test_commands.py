@@ -100,6 +100,28 @@ def test_submit_refuses_what_would_fail_later(make_job, tmp_path):
         commands.submit(str(good))
 
 
+@pytest.mark.usefixtures("values_unchecked")
+def test_the_dry_run_refuses_what_no_launcher_could_do(make_job, tmp_path, capsys):
+    plain = make_job().parent
+    with pytest.raises(UserError, match=r"--local deepspeed: .*deepspeed.sh does not exist: .*ddp"):
+        commands.submit(str(plain), run=tmp_path / "run", local="deepspeed")
+    commands.submit(str(plain), run=tmp_path / "run", local="torchrun")
+    big = make_job("big", base=BIG).parent
+    with pytest.raises(UserError, match="big is a job of 2 nodes, which needs Slurm"):
+        commands.submit(str(big), run=tmp_path / "run", local="torchrun")
+    commands.submit(str(big), run=tmp_path / "run")
+    (tmp_path / "file").touch()
+    for run in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(UserError, match=r"file is a file, and the run folder is to be"):
+            commands.submit(str(plain), run=run)
+    boxed = make_job("boxed", container={"image": "x.sif"}).parent
+    for name in ("a:b", "a,b"):
+        commands.submit(str(plain), run=tmp_path / name)
+        with pytest.raises(UserError, match="a colon or a comma, at which a container's binds"):
+            commands.submit(str(boxed), run=tmp_path / name)
+    assert not (tmp_path / "run").exists()
+
+
 def test_render_writes_then_finds_nothing_to_do(make_job, capsys):
     folder = make_job().parent
     (folder / "launch" / "torchrun.sh").unlink()

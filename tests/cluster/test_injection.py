@@ -14,7 +14,7 @@ import yaml
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from nbkit.cluster.job_file import JobError
+from nbkit.cluster.job_file import JobError, load_job
 from nbkit.cluster.render import render_all, write
 
 from .conftest import JOB, REPOSITORY, write_job
@@ -89,7 +89,7 @@ def not_injected(folder: Path) -> None:
 pytestmark = pytest.mark.slow
 ACCELERATE = {
     *("compute_environment", "distributed_type", "deepspeed_config", "num_machines"),
-    *("num_processes", "use_cpu", "main_training_function"),
+    *("num_processes", "use_cpu", "main_training_function", "mixed_precision"),
 }
 SLURM = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n", "SLURM_CPUS_PER_TASK": "1"}
 QUICK = settings(
@@ -185,6 +185,69 @@ def test_names_are_plain_or_refused(key, module, stage, argument):
             if render_in(folder, JOB | changes) is not None:
                 assert set(text) <= set("a-"), f"{changes} was rendered"
             not_injected(folder)
+
+
+INDEX = "BASH_VERSINFO[$(touch injected)0]"
+# Of bash's manual, section "Shell Variables"; a clean bash gives the rest itself.
+MANUAL = """
+_ BASH BASHOPTS BASHPID BASH_ALIASES BASH_ARGC BASH_ARGV BASH_ARGV0 BASH_CMDS BASH_COMMAND BASH_ENV
+BASH_COMPAT BASH_EXECUTION_STRING BASH_LINENO BASH_LOADABLES_PATH BASH_MONOSECONDS BASH_REMATCH
+BASH_SOURCE BASH_SUBSHELL BASH_TRAPSIG BASH_VERSINFO BASH_VERSION BASH_XTRACEFD CDPATH CHILD_MAX
+COLUMNS COMP_CWORD COMP_KEY COMP_LINE COMP_POINT COMP_TYPE COMP_WORDBREAKS COMP_WORDS COMPREPLY
+COPROC DIRSTACK EMACS ENV EPOCHREALTIME EPOCHSECONDS EUID EXECIGNORE FCEDIT FIGNORE FUNCNAME
+FUNCNEST GLOBIGNORE GLOBSORT GROUPS HISTCMD HISTCONTROL HISTFILE HISTFILESIZE HISTIGNORE HISTSIZE
+HISTTIMEFORMAT HOME HOSTFILE HOSTNAME HOSTTYPE IFS IGNOREEOF INPUTRC INSIDE_EMACS LANG LC_ALL
+LC_COLLATE LC_CTYPE LC_MESSAGES LC_NUMERIC LC_TIME LINENO LINES MACHTYPE MAIL MAILCHECK MAILPATH
+MAPFILE OLDPWD OPTARG OPTERR OPTIND OSTYPE PATH PIPESTATUS POSIXLY_CORRECT PPID PROMPT_COMMAND
+PROMPT_DIRTRIM PS0 PS1 PS2 PS3 PS4 PWD RANDOM READLINE_ARGUMENT READLINE_LINE READLINE_MARK
+READLINE_POINT REPLY SECONDS SHELL SHELLOPTS SHLVL SRANDOM TIMEFORMAT TMOUT TMPDIR UID
+histchars auto_resume
+"""
+COMPUTED = """
+while read -r name; do
+  ("export" "$name=$1") >/dev/null 2>&1
+  if [[ -e injected ]]; then rm injected; echo "$name"; fi
+done
+"""
+
+
+def bash(folder: Path, *words: str, text: str = "") -> list[str]:
+    clean = {"PATH": "/usr/bin:/bin"}
+    command = ["/bin/bash", "--norc", "--noprofile", *words]
+    done = subprocess.run(
+        command, cwd=folder, env=clean, input=text, capture_output=True, text=True, timeout=60
+    )
+    return done.stdout.split()
+
+
+def test_no_variable_of_bash_computes_its_value(make_job, tmp_path):
+    """Bash computes what is assigned to some of its variables, quoted or not."""
+    names = sorted({*bash(tmp_path, "-c", "compgen -v"), *MANUAL.split()})
+    assert len(names) > 100
+    lines = "\n".join(names) + "\n"
+    computed = set(bash(tmp_path, "-c", COMPUTED, "-", INDEX, text=lines))
+    assert {"RANDOM", "SRANDOM", "HISTCMD", "OPTIND"} <= computed
+    accepted = {}
+    for number, name in enumerate(names):
+        try:
+            write_job(tmp_path / f"job{number}", JOB | {"environment": {name: INDEX}})
+            load_job(tmp_path / f"job{number}" / "job.yaml")
+        except JobError:
+            continue
+        accepted[name] = INDEX
+    assert not computed & accepted.keys()
+    assert 0 < len(accepted) < 40
+    (tmp_path / "root").mkdir()
+    launch = render_in(tmp_path / "root", JOB | {"environment": accepted, "venv": "venv"})
+    assert launch is not None
+    program = tmp_path / "root" / "venv" / "bin" / "python"
+    program.parent.mkdir(parents=True)
+    program.write_text(RECORD)
+    program.chmod(0o755)
+    run_script(tmp_path / "root", launch, "torchrun.sh", {})
+    found = dict(entry.split("=", 1) for entry in records(tmp_path / "root", "environment"))
+    assert {name: found[name] for name in accepted} == accepted
+    not_injected(tmp_path)
 
 
 def test_variables_that_bash_itself_would_run_are_refused(make_job):

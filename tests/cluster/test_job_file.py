@@ -88,8 +88,8 @@ def test_a_variant_replaces_values_and_keeps_the_rest(tmp_path):
         ("1-12:30:00", "12 hours", "job.yaml:7: time: is no duration; write 'HH:MM:SS'"),
         ("1-12:30:00", "90", "job.yaml:7: time: 90: input should be a valid string"),
         ("cost: 1000", "cots: 1000", "job.yaml:14: limits.cots: there is no such field; did you"),
-        ("  price_per_gpu_hour: 2.5\n", "", "job.yaml:1: limits.cost needs limits.price_per_gpu"),
-        ("name: dpo", "name: sft", "job.yaml:1: stages: two have one name"),
+        ("  price_per_gpu_hour: 2.5\n", "", "job.yaml:11: limits.cost needs limits.price_per_gp"),
+        ("name: dpo", "name: sft", "job.yaml:15: stages: two have one name"),
         ("name: dpo", "name: 'a b'", "job.yaml:17: stages.1.name: 'a b' is not allowed"),
         ("nodes: 2", "nodes: 2\nsignal_seconds: 0", "job.yaml:6: signal_seconds: 0: input should"),
         ("backend: zero3-offload", "backend: single", "'single' is for one process, and this job"),
@@ -101,6 +101,27 @@ def test_a_variant_replaces_values_and_keeps_the_rest(tmp_path):
         ("nodes: 2", "nodes: [2", "job.yaml:6: not YAML"),
         ("nodes: 2", "venv: a\ncontainer: {image: b}", "venv and container are both given"),
         ("nodes: 2", "container: {image: b, runtime: docker}", "'apptainer', 'pyxis'"),
+        ("requeues: 2", "hours: .inf", "job.yaml:12: limits.hours: inf: input should be a finite"),
+        ("requeues: 2", "hours: 1e9", "job.yaml:12: limits.hours: 1000000000.0: input should be l"),
+        ("cost: 1000", "cost: .inf", "job.yaml:14: limits.cost: inf: input should be a finite"),
+        ("cost: 1000", "cost: .nan", "job.yaml:14: limits.cost: nan: input should be a finite"),
+        ("cost: 1000", "cost: 1e308", "job.yaml:14: limits.cost: 1e+308: input should be less"),
+        ("hour: 2.5", "hour: 1e-308", "job.yaml:13: limits.price_per_gpu_hour: 1e-308: input"),
+        ("hour: 2.5", "hour: .inf", "job.yaml:13: limits.price_per_gpu_hour: inf: input should"),
+        ("  small:", "  1:", "job.yaml:20: variant 1 is no text; write its name in quotes"),
+        ("arguments:\n", "arguments: &a\n  x: *a\n", "arguments.x: values are nested too deeply"),
+        ("steps: 10", "x: " + "[" * 40 + "]" * 40, "job.yaml:10: arguments.x: values are nested"),
+        ("steps: 10", "x: " + "[" * 9000 + "]" * 9000, "job.yaml: values are nested too deeply"),
+        ("steps: 10", "x: \x07", "job.yaml: not YAML: unacceptable character #x0007"),
+        ("nodes: 2", "modules: abc", "job.yaml:5: modules: 'abc': give a list, as in [a, b]"),
+        ("nodes: 2", "slurm: abc", "job.yaml:5: slurm: 'abc': give a mapping of names to values"),
+        ("nodes: 2", "environment: abc", "job.yaml:5: environment: 'abc': give a mapping"),
+        ("steps: 10", "stage: sft", "job.yaml:10: arguments.stage: the stage is given by `stages`"),
+        ("steps: 10", "run_folder: /x", "job.yaml:10: arguments.run_folder: the run folder is"),
+        ("steps: 10", "backend: zero3", "job.yaml:10: arguments.backend: it stands at the top"),
+        ("steps: 10", "micro_batch: 2", "job.yaml:10: arguments.micro_batch: it stands at the"),
+        ("{steps: 20}", "{backend: ddp}", "job.yaml:18: stages.1.arguments.backend: it stands"),
+        ("{steps: 20}", "{stage: sft}", "job.yaml:18: stages.1.arguments.stage: the stage is"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(tmp_path, old, new, expected):
@@ -147,6 +168,13 @@ def test_where_a_value_of_the_training_script_stands(tmp_path):
     assert text.startswith("small: ") and name == "variants.small.arguments.steps"
     assert place("dpo", "steps", "small")[1] == "stages.1.arguments.steps"  # a stage's own count
     assert place("dpo", "nothing") == ("", "")
+
+
+def test_text_that_is_no_utf_8(tmp_path):
+    path = write(tmp_path, "")
+    path.write_bytes(GOOD.replace("some/model", "modèle").encode("latin-1"))
+    with pytest.raises(JobError, match=r"job.yaml:3: not text in UTF-8"):
+        load_job(path)
 
 
 def test_a_missing_or_empty_file(tmp_path):

@@ -5,15 +5,18 @@ import os
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
+import torch
 import yaml
 
 from nbkit.cluster.commands import job_folders
 from nbkit.cluster.job_file import JobError
 from nbkit.cluster.render import check, render_all, write
+from nbkit.parallel import ParallelConfig, zero
 
-from .conftest import BIG, JOB, REPOSITORY
+from .conftest import BIG, JOB, REPOSITORY, render_job
 
 STAGES = [{"name": "sft"}, {"name": "ppo", "arguments": {"steps": 5}}]
 SHAPES = {
@@ -113,7 +116,69 @@ def test_deepspeed_settings(make_job, backend, stage, optimiser, parameters):
     accelerate = yaml.safe_load((launch / "accelerate.yaml").read_text())
     assert accelerate["distributed_type"] == "DEEPSPEED"
     assert accelerate["deepspeed_config"]["zero3_init_flag"] == (stage == 3)
+    assert accelerate["deepspeed_config"]["zero_stage"] == stage
+    assert accelerate["deepspeed_config"]["offload_optimizer_device"] == (optimiser or "none")
+    assert accelerate["deepspeed_config"]["offload_param_device"] == (parameters or "none")
     assert accelerate["num_processes"] == 16
+
+
+def spread_job(folder, base, **changes):
+    """A job whose script has the fields for how it is spread."""
+    folder.mkdir(exist_ok=True)
+    fields = ("stage", "backend", "precision", "micro_batch", "accumulation", "gradient_clipping")
+    lines = [f"    {name}: str = ''\n" for name in (*fields, "checkpointing")]
+    (folder / "script.py").write_text("class Config:\n" + "".join(lines))
+    return render_job(folder / "tiny", base | changes, folder / "script.py")
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("base", [JOB, BIG], ids=["processors", "gpus"])
+@pytest.mark.parametrize("backend", ["zero1", "zero2-offload", "zero3", "zero3-offload"])
+def test_deepspeed_s_file_is_what_the_run_tells_it(tmp_path, monkeypatch, base, backend, precision):
+    """The file against the very call of the back-end, on a machine with the job's GPUs."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: base is not BIG)  # must not matter
+    launch = spread_job(tmp_path, base, backend=backend, precision=precision, micro_batch=4)
+    written = json.loads((launch / "ds_config.json").read_text())
+    monkeypatch.setattr("torch.cuda.is_available", lambda: base is BIG)
+    told = {}
+
+    def initialize(*, config, **rest):
+        told.update(config)
+        raise StopIteration
+
+    monkeypatch.setattr(zero, "ready", lambda device: SimpleNamespace(initialize=initialize))
+    monkeypatch.setattr(zero, "alone", lambda device: None)
+    fake = SimpleNamespace(
+        config=ParallelConfig(backend=backend, precision=precision),
+        world=SimpleNamespace(device=None),
+    )
+    with pytest.raises(StopIteration):
+        zero.Zero._wrap(fake, torch.nn.Linear(1, 1), lambda parameters: None)
+    assert written == told
+    assert "NBKIT_DS_CONFIG" not in (launch / "torchrun.sh").read_text()
+
+
+def test_accelerate_s_file_follows_the_job(tmp_path):
+    def fsdp(name, **changes):
+        launch = spread_job(tmp_path / name, BIG, backend="fsdp2", **changes)
+        return yaml.safe_load((launch / "accelerate.yaml").read_text())["fsdp_config"]
+
+    def checkpoints(name, **changes):
+        return fsdp(name, **changes)["fsdp_activation_checkpointing"]
+
+    assert checkpoints("a") is False
+    assert checkpoints("b", arguments={"checkpointing": "none"}) is False
+    assert checkpoints("c", arguments={"checkpointing": "full"}) is True
+    stages = [{"name": "sft"}, {"name": "ppo", "arguments": {"checkpointing": "selective"}}]
+    assert checkpoints("d", stages=stages) is True
+    changes = {"accumulation": 4, "gradient_clipping": 0.5, "precision": "bfloat16"}
+    launch = spread_job(tmp_path, BIG, **changes)
+    text = (launch / "accelerate.yaml").read_text()
+    assert "train.py spreads its model itself (nbkit.parallel) and does not read this" in text
+    settings = yaml.safe_load(text)
+    assert settings["mixed_precision"] == "bf16"
+    assert settings["deepspeed_config"]["gradient_accumulation_steps"] == 4
+    assert settings["deepspeed_config"]["gradient_clipping"] == 0.5
 
 
 def test_files_of_deepspeed_only_where_it_is_used(make_job):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 9212cd58de228a82
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 fa8fb58033c132af
 # DPO of a 7B model after supervised fine-tuning on UltraFeedback, as for Zephyr-7B
 #
 #   bash cluster_scripts/dpo_7b/launch/deepspeed.sh RUN          all stages, on this machine
@@ -81,7 +81,6 @@ export PYTHONUNBUFFERED=1
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=300
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 export NBKIT_TRACKERS=tensorboard
-export NBKIT_DS_CONFIG=cluster_scripts/dpo_7b/launch/ds_config.json
 
 if (($# > 1)); then
   launch_node "$2"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 88b8f41faf352462
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 2ef97b64065687f7
 # DPO of a 7B model after supervised fine-tuning on UltraFeedback, as for Zephyr-7B
 #
 #   bash cluster_scripts/dpo_7b/launch/torchrun.sh RUN          all stages, on this machine
@@ -47,7 +47,6 @@ export PYTHONUNBUFFERED=1
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=300
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 export NBKIT_TRACKERS=tensorboard
-export NBKIT_DS_CONFIG=cluster_scripts/dpo_7b/launch/ds_config.json
 
 if (($# > 1)); then
   launch_node "$2"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 bed44a223d268964
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 301d7b9c45a9c54f
 # Policy updates of GRPO and PPO, weak and strong scaling, 7B under ZeRO-3 with offload on 1 GPU.
 #
 #   bash cluster_scripts/scaling_study/launch/offload_1/deepspeed.sh RUN          all stages, on this machine
@@ -81,7 +81,6 @@ export PYTHONUNBUFFERED=1
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=60
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 export NBKIT_TRACKERS=tensorboard
-export NBKIT_DS_CONFIG=cluster_scripts/scaling_study/launch/offload_1/ds_config.json
 
 if (($# > 1)); then
   launch_node "$2"

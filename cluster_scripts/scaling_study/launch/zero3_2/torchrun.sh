@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 ac7010b371d7c001
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 707c8756dce953f0
 # Policy updates of GRPO and PPO, weak and strong scaling, 7B under ZeRO-3 on 2 GPUs.
 #
 #   bash cluster_scripts/scaling_study/launch/zero3_2/torchrun.sh RUN          all stages, on this machine
@@ -47,7 +47,6 @@ export PYTHONUNBUFFERED=1
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=60
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 export NBKIT_TRACKERS=tensorboard
-export NBKIT_DS_CONFIG=cluster_scripts/scaling_study/launch/zero3_2/ds_config.json
 
 if (($# > 1)); then
   launch_node "$2"

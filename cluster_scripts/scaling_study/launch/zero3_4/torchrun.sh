@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 173411d05c69fb79
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 0c2e2ca5ed1dd690
 # Policy updates of GRPO and PPO, weak and strong scaling, 7B under ZeRO-3 on 4 GPUs.
 #
 #   bash cluster_scripts/scaling_study/launch/zero3_4/torchrun.sh RUN          all stages, on this machine
@@ -47,7 +47,6 @@ export PYTHONUNBUFFERED=1
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=60
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 export NBKIT_TRACKERS=tensorboard
-export NBKIT_DS_CONFIG=cluster_scripts/scaling_study/launch/zero3_4/ds_config.json
 
 if (($# > 1)); then
   launch_node "$2"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 9f2ce0422ae865d1
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 9e0123b911f61f46
 # Supervised fine-tuning of a 7B model on the chosen answers of HH-RLHF.
 #
 #   bash cluster_scripts/sft_7b/launch/zero3/torchrun.sh RUN          all stages, on this machine
@@ -47,7 +47,6 @@ export PYTHONUNBUFFERED=1
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=300
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 export NBKIT_TRACKERS=tensorboard
-export NBKIT_DS_CONFIG=cluster_scripts/sft_7b/launch/zero3/ds_config.json
 
 if (($# > 1)); then
   launch_node "$2"
