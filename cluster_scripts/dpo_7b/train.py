@@ -1,4 +1,4 @@
-# Generated, sha256 cc48c6c918584e46
+# Generated, sha256 a9045eff15b15e98
 """Training script of the job `dpo_7b`, tangled from notebooks/22_dpo.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from nbkit.cluster.job import Backend, Checkpointing, Precision
+from nbkit.cluster.prefetch import hub_name
 from nbkit.cluster.run import Run
 from nbkit.data.chat import ChatEncoder
 from nbkit.data.encode import EncodedPair, encode_preferences
@@ -59,8 +60,9 @@ class Config:
 def load_model(config: Config) -> tuple:
     """A model without dropout, its tokenizer, and the id of the padding."""
     if config.model:
-        tokenizer = AutoTokenizer.from_pretrained(config.model)
-        model = AutoModelForCausalLM.from_pretrained(config.model, dtype=torch.float32)
+        name, revision = hub_name(config.model)
+        tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
+        model = AutoModelForCausalLM.from_pretrained(name, revision=revision, dtype=torch.float32)
     else:
         tokenizer = VOCABULARY.tokenizer()
         model = tiny_model(VOCABULARY, width=32, layers=2, heads=4, seed=config.seed)

@@ -1,4 +1,4 @@
-# Generated, sha256 a226bb6fcde65fa4
+# Generated, sha256 b8a08b23a44de7e9
 """Training script of the job `grpo_gsm8k`, tangled from notebooks/23_rlvr.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -16,6 +16,7 @@ import yaml
 from pydantic import TypeAdapter
 
 from nbkit.cluster.job import Backend, Checkpointing, Precision
+from nbkit.cluster.prefetch import hub_name
 from nbkit.cluster.run import Run
 from nbkit.data.encode import Example
 from nbkit.data.gsm8k import WordProblem, load_gsm8k
@@ -114,8 +115,9 @@ def starting_point(config: Config, run: Run) -> tuple[Any, Any]:
         return model, vocabulary
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(config.model)
-    model = AutoModelForCausalLM.from_pretrained(config.model, dtype=torch.float32)
+    name, revision = hub_name(config.model)
+    tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
+    model = AutoModelForCausalLM.from_pretrained(name, revision=revision, dtype=torch.float32)
     return model.eval(), ChatVocabulary(tokenizer, model.generation_config)
 
 

@@ -1,4 +1,4 @@
-# Generated, sha256 e349253b23f1815e
+# Generated, sha256 df6fae08bab383f1
 """Training script of the job `rlhf_7b`, tangled from notebooks/21_rlhf.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -20,6 +20,7 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer, Qwen2Co
 from nbkit.adapters import add_adapters
 from nbkit.advantages import batch_moments, token_gae, whiten
 from nbkit.cluster.job import Checkpointing, Precision
+from nbkit.cluster.prefetch import hub_name
 from nbkit.cluster.run import Run
 from nbkit.data.chat import HH_TEMPLATE, ChatEncoder
 from nbkit.data.encode import EncodedPair, Example, encode_preferences
@@ -100,7 +101,8 @@ def load_data(config: Config):
     if config.model.startswith("shape:"):
         tokenizer = HelpfulVocabulary().tokenizer()
     else:
-        tokenizer = AutoTokenizer.from_pretrained(config.model)
+        name, revision = hub_name(config.model)
+        tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
     if config.data == "random":
         return random_pairs(config), tokenizer
     if config.data:
@@ -130,7 +132,8 @@ def language_model(config: Config, folder: Path | str, *, learns: bool):
     whole = learns and not config.adapters
     dtype = torch.float32 if whole else getattr(torch, config.precision)
     if not config.model.startswith("shape:") or folder != config.model:
-        return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
+        name, revision = hub_name(str(folder))
+        return AutoModelForCausalLM.from_pretrained(name, revision=revision, dtype=dtype)
     width, layers, heads, kv_heads, inner, words, tied = SHAPES[folder.removeprefix("shape:")]
     shape = Qwen2Config(
         vocab_size=words,

@@ -1,4 +1,4 @@
-# Generated, sha256 67c06ebad4fe7d24
+# Generated, sha256 cbe8eb7c8522257c
 """Training script of the job `sft_7b`, tangled from notebooks/21_rlhf.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from nbkit.cluster.job import Backend, Checkpointing, Precision
+from nbkit.cluster.prefetch import hub_name
 from nbkit.cluster.run import Run
 from nbkit.data.chat import HH_TEMPLATE, ChatEncoder
 from nbkit.data.encode import Example, encode_preferences
@@ -55,8 +56,9 @@ def load(config: Config) -> tuple:
     """The model, its tokenizer, and the chosen answers as demonstrations; data are found first."""
     files = hh_files(config.data) if config.data else []
     if config.model:
-        tokenizer = AutoTokenizer.from_pretrained(config.model)
-        model = AutoModelForCausalLM.from_pretrained(config.model, dtype=torch.float32)
+        name, revision = hub_name(config.model)
+        tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
+        model = AutoModelForCausalLM.from_pretrained(name, revision=revision, dtype=torch.float32)
     else:
         tokenizer = HelpfulVocabulary().tokenizer()
         model = tiny_model(HelpfulVocabulary(), width=32, layers=2, heads=4, seed=config.seed)

@@ -144,9 +144,10 @@ def prefetch(
     from nbkit.cluster.prefetch import prefetch as fetch
     from nbkit.cluster.render import JOB_FILE
 
-    folder = job_folder(find_root(), job)
+    root = find_root()
+    folder = job_folder(root, job)
     try:
-        fetched = fetch(load_job(folder / JOB_FILE, variant=variant), cache=cache)
+        fetched = fetch(load_job(folder / JOB_FILE, variant=variant), root, cache=cache)
     except ValueError as error:
         raise UserError(str(error)) from error
     for item in fetched:

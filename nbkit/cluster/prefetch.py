@@ -12,6 +12,7 @@ from typing import Literal
 from nbkit.cluster.job import Job
 
 Kind = Literal["model", "dataset"]
+HERE = Path()
 # Weights in the safe format only: others hold pickles, which run code when they are loaded.
 IGNORED = ("*.bin", "*.pt", "*.pth", "*.h5", "*.msgpack", "*.onnx", "*.gguf", "original/*")
 
@@ -27,11 +28,12 @@ class Fetched:
     size_bytes: int
 
 
-def prefetch(job: Job, *, cache: Path | None = None) -> list[Fetched]:
+def prefetch(job: Job, root: Path, *, cache: Path | None = None) -> list[Fetched]:
     """Download the model and the data of a job.
 
     Args:
         job: its `model` and `data` are names on the hub, or folders, which need no fetching.
+        root: of the repository, where the job's scripts run and from where its paths count.
         cache: the cache's folder; by default that of the environment.
 
     Raises:
@@ -41,11 +43,8 @@ def prefetch(job: Job, *, cache: Path | None = None) -> list[Fetched]:
     wanted: list[tuple[str | None, Kind]] = [(job.model, "model"), (job.data, "dataset")]
     fetched = []
     for name, kind in wanted:
-        if name is not None and is_path(name):
-            if not Path(name).exists():
-                raise ValueError(
-                    f"{kind} {name}: a path, and nothing is there; put the files there"
-                )
+        if name is not None and is_path(name, root):
+            _existing(name, kind, root)
         elif name is not None:
             folder = _snapshot(name, kind, cache, offline=False)
             sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
@@ -73,9 +72,9 @@ def local_folder(name: str, kind: Kind, *, cache: Path | None = None) -> Path:
         return _snapshot(name, kind, cache, offline=False)
 
 
-def is_path(name: str) -> bool:
-    """Whether a name means a file or folder here: it exists, or begins as only paths do."""
-    return name.startswith(("/", "./", "../")) or Path(name).exists()
+def is_path(name: str, root: Path = HERE) -> bool:
+    """Whether a name means a file or folder below `root`: it exists, or begins as only paths do."""
+    return name.startswith(("/", "./", "../")) or (root / name).exists()
 
 
 def split_revision(name: str) -> tuple[str, str | None]:
@@ -84,10 +83,26 @@ def split_revision(name: str) -> tuple[str, str | None]:
     return repository, revision or None
 
 
-def _existing(name: str, kind: Kind) -> Path:
-    if not Path(name).exists():
+def hub_name(name: str) -> tuple[str, str]:
+    """Split what a configuration calls a model into what ``from_pretrained`` takes.
+
+    Args:
+        name: a path, or `owner/name`, or `owner/name@revision`.
+
+    Returns:
+        The path or `owner/name`, and the revision, by default "main".
+
+    """
+    if is_path(name):
+        return name, "main"
+    repository, revision = split_revision(name)
+    return repository, revision or "main"
+
+
+def _existing(name: str, kind: Kind, root: Path = HERE) -> Path:
+    if not (root / name).exists():
         raise ValueError(f"{kind} {name}: a path, and nothing is there; put the files there")
-    return Path(name)
+    return root / name
 
 
 def _snapshot(name: str, kind: Kind, cache: Path | None, *, offline: bool) -> Path:

@@ -13,9 +13,11 @@ from urllib.parse import unquote, urlparse
 
 import pytest
 
-from nbkit.cluster.prefetch import split_revision
+from nbkit.cluster.job import Job
+from nbkit.cluster.prefetch import hub_name, prefetch, split_revision
 
 from .conftest import REPOSITORY
+from .train_scripts import script
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 FILES = {
@@ -169,6 +171,69 @@ def test_what_cannot_be_fetched_is_named(hub, tmp_path):
     assert Hub.asked and not any("nowhere" in path for path in Hub.asked)
 
 
-def test_a_revision_stands_behind_an_at_sign():
+def test_a_revision_stands_behind_an_at_sign(tmp_path):
     assert split_revision("a/b@v1") == ("a/b", "v1")
     assert split_revision("a/b") == ("a/b", None)
+    assert hub_name("a/b@v1") == ("a/b", "v1")
+    assert hub_name("a/b") == ("a/b", "main")
+    (tmp_path / "a@b").mkdir()
+    for path in (str(tmp_path / "a@b"), "./a@b"):
+        assert hub_name(path) == (path, "main")
+
+
+def test_paths_count_from_the_root_as_the_scripts_see_them(tmp_path, monkeypatch):
+    root, elsewhere = tmp_path / "root", tmp_path / "elsewhere"
+    (root / "data" / "own").mkdir(parents=True)
+    (elsewhere / "data" / "other").mkdir(parents=True)
+    monkeypatch.chdir(elsewhere)
+
+    def job(data: str) -> Job:
+        return Job(description="x", algorithm="dpo", gpus=1, time="01:00:00", data=data)
+
+    for name in ("./data/own", "data/own", str(root / "data/own")):
+        assert prefetch(job(name), root) == []
+    with pytest.raises(ValueError, match=r"dataset ./data/other: a path, and nothing is there"):
+        prefetch(job("./data/other"), root)
+
+
+class AskedError(Exception):
+    """What a library was asked for."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "load"),
+    [
+        ("sft_7b", lambda train, config: train.load(config)),
+        ("dpo_7b", lambda train, config: train.load_model(config)),
+        ("grpo_gsm8k", lambda train, config: train.starting_point(config, None)),
+        ("rlhf_7b", None),
+    ],
+)
+def test_training_scripts_understand_a_revision(name, load, monkeypatch):
+    """Tokenizer and model are both asked for by name and revision; a path stays a path."""
+    train, asked = script(name), []
+
+    def ask(given, revision, **rest):
+        asked.append((given, revision))
+        if "dtype" in rest:
+            raise AskedError
+
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", ask)
+    monkeypatch.setattr("transformers.AutoModelForCausalLM.from_pretrained", ask)
+    for model, expected in (
+        ("some/model@v1", ("some/model", "v1")),
+        ("some/model", ("some/model", "main")),
+        (str(REPOSITORY), (str(REPOSITORY), "main")),
+    ):
+        asked.clear()
+        config = train.Config(model=model)
+        if load is None:  # its model is loaded apart, by name or from a stage's folder
+            monkeypatch.setattr(train, "random_pairs", lambda config: [])
+            train.load_data(train.Config(model=model, data="random"))
+            with pytest.raises(AskedError):
+                train.language_model(config, model, learns=True)
+        else:
+            with pytest.raises(AskedError):
+                load(train, config)
+        assert asked == [expected, expected]
