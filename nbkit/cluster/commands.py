@@ -60,7 +60,7 @@ def submit(
     yes: Annotated[bool, typer.Option("--yes", help="Do it. Otherwise only show it.")] = False,
 ) -> None:
     """Check a job and show the exact command that starts it; with --yes, start it."""
-    from nbkit.cluster.job_file import JobError, load_job
+    from nbkit.cluster.job_file import load_job
     from nbkit.cluster.render import JOB_FILE, budget_comment
     from nbkit.cluster.submit import check_submission, local_command, slurm_command
     from nbkit.cluster.submit import submit as start
@@ -82,7 +82,7 @@ def submit(
             say("# Nothing was started: this was a dry run. Add --yes to start it.")
             return
         say(start(command, root))
-    except JobError as error:
+    except ValueError as error:
         raise UserError(shorten(str(error), root)) from error
     say(f"# See how it goes: nbkit job status {target}")
 
@@ -94,15 +94,15 @@ def status(
     ] = None,
 ) -> None:
     """Say of each run how far it is, what it has cost, and what Slurm says of it."""
-    from nbkit.cluster.run_folder import find_runs, open_run
+    from nbkit.cluster.run_folder import find_runs, is_run
     from nbkit.cluster.status import slurm_states, status_rows
     from nbkit.cluster.table import text_table
 
     root = find_root()
-    try:
-        folders = [open_run(path) for path in runs] if runs else find_runs(root / "runs")
-    except ValueError as error:
-        raise UserError(str(error)) from error
+    for path in runs or ():
+        if not is_run(path):
+            raise UserError(f"{path} is no run folder: it holds neither job.json nor config.json")
+    folders = runs or find_runs(root / "runs")
     if not folders:
         raise UserError("there is no run folder below runs; `nbkit job submit JOB` makes one")
     say(text_table(status_rows(folders, slurm_states(), root)))

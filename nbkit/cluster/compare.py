@@ -7,6 +7,7 @@ from nbkit.cluster.recorded import Record, Side
 
 Table = list[tuple[str, str, str]]
 NOT_SETTINGS = ("run_folder", "out")
+WIDTH = 60
 
 
 def compare(a: Side, b: Side) -> Table:
@@ -38,10 +39,10 @@ def compare(a: Side, b: Side) -> Table:
 
 def _stage(a: Record, b: Record) -> Iterator[tuple[str, str, str]]:
     yield from _differences("setting", a.config, b.config)
-    for name in ("commit", "device_name", "driver", "seeds"):
+    for name in ("commit", "device_name", "ranks", "driver", "seeds"):
         left, right = a.stamp.get(name, ""), b.stamp.get(name, "")
         if left != right:
-            yield name, str(left), str(right)
+            yield name, _cut(str(left)), _cut(str(right))
     yield from _differences("package", a.stamp.get("packages", {}), b.stamp.get("packages", {}))
     yield from _results(a.result, b.result)
     steps = {int(row["step"]) for row in a.rows} & {int(row["step"]) for row in b.rows}
@@ -61,18 +62,24 @@ def _results(a: dict[str, Any], b: dict[str, Any]) -> Iterator[tuple[str, str, s
     names = list(dict.fromkeys((*left, *right)))
     differ = [name for name in names if _shown(left.get(name)) != _shown(right.get(name))]
     for name in differ:
-        yield f"result {name}", _shown(left.get(name)), _shown(right.get(name))
+        yield f"result {name}", _cut(_shown(left.get(name))), _cut(_shown(right.get(name)))
     equal = len(names) - len(differ)
     if equal:
         yield "results that are equal", str(equal), str(equal)
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """The single values of a tree of mappings and lists of mappings, by their dotted names."""
+    """The single values of a tree of mappings and lists of mappings, by their dotted names.
+
+    An entry of a list goes by its name, or its setting's, so that lists of different entries meet.
+    """
     if isinstance(value, dict):
         parts = [(str(key), part) for key, part in value.items()]
     elif isinstance(value, list):
-        parts = [(str(i), part) for i, part in enumerate(value) if isinstance(part, dict)]
+        entries = [(_entry_name(part), part) for part in value if isinstance(part, dict)]
+        names = [name for name, _ in entries]
+        by_name = all(names) and len(set(names)) == len(names)
+        parts = [(name if by_name else str(i), part) for i, (name, part) in enumerate(entries)]
     else:
         yield name, value
         return
@@ -80,10 +87,24 @@ def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield from _leaves(part, f"{name}.{key}" if name else key)
 
 
+def _entry_name(entry: dict[str, Any]) -> str:
+    """The name of an entry of a list, or of its setting; "" if it has none."""
+    setting = entry.get("setting")
+    for holder in (entry, setting if isinstance(setting, dict) else {}):
+        if isinstance(holder.get("name"), str):
+            return str(holder["name"])
+    return ""
+
+
+def _cut(text: str) -> str:
+    """At most WIDTH letters, so that a long value does not push the other side off the screen."""
+    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+
+
 def _differences(kind: str, a: dict[str, Any], b: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     for name in dict.fromkeys((*a, *b)):
         if name not in NOT_SETTINGS and a.get(name) != b.get(name):
-            yield f"{kind} {name}", str(a.get(name, "")), str(b.get(name, ""))
+            yield f"{kind} {name}", _cut(str(a.get(name, ""))), _cut(str(b.get(name, "")))
 
 
 def _shown(value: Any) -> str:

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 Row = dict[str, float]
 
@@ -19,10 +20,43 @@ def read_rows(path: Path) -> list[Row]:
     """Read the lines, without a last one that was cut off while it was written.
 
     Raises:
-        ValueError: a line that is no JSON, other than the last.
+        ValueError: a line that is no row of numbers with a step, other than the last.
 
     """
-    return list(_rows(path)) if path.exists() else []
+    return [_row(path, number, line) for number, line in whole_lines(path)]
+
+
+def whole_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Read a file with a JSON object a line, without a last one that was cut off.
+
+    Yields:
+        the line's number, from 1, and what it says; nothing if there is no file.
+
+    Raises:
+        ValueError: a line that is no JSON object, other than a last one without its end.
+
+    """
+    if not path.exists():
+        return
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), start=1):
+        if not line.endswith(b"\n"):
+            return  # only the last can be so
+        try:
+            content = json.loads(line)
+        except ValueError as error:  # also bytes that are no UTF-8
+            raise ValueError(f"{path}:{number}: not a line of JSON: {error}") from error
+        if not isinstance(content, dict):
+            raise ValueError(f"{path}:{number}: a line here is a mapping of names to values")
+        yield number, content
+
+
+def drop_half_line(path: Path) -> None:
+    """Take away a last line that was cut off, so that the next one does not hang on to it."""
+    content = path.read_bytes() if path.exists() else b""
+    if content and not content.endswith(b"\n"):
+        new = path.with_name(path.name + ".new")
+        new.write_bytes(content[: content.rfind(b"\n") + 1])
+        new.replace(path)
 
 
 def cut_after(path: Path, step: int) -> list[Row]:
@@ -38,13 +72,11 @@ def cut_after(path: Path, step: int) -> list[Row]:
     return kept
 
 
-def _rows(path: Path) -> Iterator[Row]:
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    for number, line in enumerate(lines, start=1):
-        if number == len(lines) and not line.endswith("\n"):
-            return
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path}:{number}: not a line of JSON: {error.msg}") from error
-        yield {key: float(value) if key != "step" else int(value) for key, value in row.items()}
+def _row(path: Path, number: int, content: Mapping[str, Any]) -> Row:
+    try:
+        row = {key: float(value) for key, value in content.items()}
+        return row | {"step": int(content["step"])}
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path}:{number}: a row is a mapping of names to numbers, with a step"
+        ) from error

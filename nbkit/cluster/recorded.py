@@ -1,12 +1,11 @@
 """What can be compared: a run folder, the result that a report kept of one, or any stamped file."""
 
-import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from nbkit.cluster.metrics_file import Row, read_rows
-from nbkit.cluster.run_folder import RunFolder, open_run
+from nbkit.cluster.run_folder import RunFolder, is_run, open_run, read_json
 
 RESULT, METRICS = "result.json", "metrics.jsonl"
 
@@ -55,15 +54,13 @@ def open_side(path: Path) -> Side:
             or a folder with such files, one a stage (``ppo/result.json`` or ``ppo.json``).
 
     Raises:
-        ValueError: it is none of them.
+        ValueError: it is none of them, or a file of it is not what its writer left.
 
     """
     if path.is_file():
         return _of_file(path)
-    try:
+    if is_run(path):
         return _of_run(open_run(path))
-    except ValueError:
-        pass  # no run folder; perhaps what was kept of one
     if (path / RESULT).is_file():
         return _of_file(path / RESULT)
     found = {file.parent.name: file for file in sorted(path.glob(f"*/{RESULT}"))}
@@ -98,9 +95,16 @@ def _of_file(path: Path) -> Side:
     content = _read(path)
     stages = content.get("stages")
     if not ("gpu_hours" in content and isinstance(stages, dict)):
-        config = content["stamp"].get("config") or {}
-        return Side(path, {}, [_whole(path, content, str(config.get("stage", "")))])
-    # Written by `nbkit job report`.
+        whole = _whole(path, content, "")
+        return Side(path, {}, [replace(whole, name=str(whole.config.get("stage", "")))])
+    try:
+        return _of_report(path, content, stages)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path}: not what `nbkit job report` writes ({error!r})") from error
+
+
+def _of_report(path: Path, content: dict[str, Any], stages: dict[str, Any]) -> Side:
+    """What `nbkit job report` wrote."""
     facts = {"state": content["state"], "attempts": str(content["attempts"])}
     facts["GPU hours"] = f"{content['gpu_hours']:.2f}"
     facts["cost"] = content["cost"]
@@ -108,7 +112,10 @@ def _of_file(path: Path) -> Side:
         Record(
             "" if name == "all" else name,
             stage["config"],
-            content["stamp"] | {key: stage[key] for key in ("seeds", "device_name")},
+            # Reports of an earlier form have no number of ranks.
+            content["stamp"]
+            | {key: stage[key] for key in ("seeds", "device_name")}
+            | {key: stage[key] for key in ("ranks",) if key in stage},
             _rows_of(stage["curves"]),
             stage["result"],
         )
@@ -121,6 +128,8 @@ def _whole(path: Path, content: dict[str, Any], name: str) -> Record:
     """A stamped file as it stands; its metrics lie beside it, if they were kept."""
     stamp = content["stamp"]
     config = stamp.get("config") or {}
+    if not isinstance(config, dict):
+        raise ValueError(f"{path}: the stamp's config is {config!r}, and no mapping")
     rows = read_rows(path.with_name(METRICS)) if path.name == RESULT else []
     return Record(name, config, stamp, rows, _without_stamp(content))
 
@@ -132,11 +141,8 @@ def _read(path: Path) -> dict[str, Any]:
         ValueError: no JSON, or without a stamp.
 
     """
-    try:
-        content = json.loads(path.read_text("utf-8"))
-    except ValueError as error:  # also text that is no UTF-8
-        raise ValueError(f"{path} is not JSON: {error}") from error
-    if not isinstance(content, dict) or not isinstance(content.get("stamp"), dict):
+    content = read_json(path)
+    if not isinstance(content.get("stamp"), dict):
         raise ValueError(f"{path} has no stamp, so where its numbers come from is not known")
     return content
 

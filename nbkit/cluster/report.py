@@ -15,6 +15,7 @@ from nbkit.cluster.run_folder import RunFolder, StageFolder
 CURVE_POINTS = 200
 NOT_PLOTTED = ("step", "seconds")
 COLUMNS, PANELS = 3, 12
+STAMPED = ("config", "seeds", "device_name")
 
 
 def report(run: RunFolder, folder: Path) -> list[Path]:
@@ -30,7 +31,8 @@ def report(run: RunFolder, folder: Path) -> list[Path]:
         What was written, in `folder`.
 
     Raises:
-        ValueError: no stage has finished, so there is no stamp; or a figure of over 150 kB.
+        ValueError: no stage has finished, so there is no stamp; a finished one lacks its result or
+            its stamp; a file cannot be read; or a figure of over 150 kB.
 
     """
     finished = [stage for stage in run.stages if stage.state == "finished"]
@@ -39,8 +41,7 @@ def report(run: RunFolder, folder: Path) -> list[Path]:
             f"{run.path}: no stage has finished ({run.state}); a result without the stamp of a "
             "finished run is not kept"
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    stamp = finished[-1].json("stamp.json")
+    stamp = finished[-1].finished_json("stamp.json", *STAMPED)
     result = {
         "stamp": stamp,
         "device_name": stamp["device_name"],
@@ -53,6 +54,7 @@ def report(run: RunFolder, folder: Path) -> list[Path]:
         "cost": run.cost,
         "stages": {stage.name or "all": _stage_result(stage) for stage in finished},
     }
+    folder.mkdir(parents=True, exist_ok=True)
     provenance.write_json(folder / "result.json", result)
     written = [folder / "result.json"]
     for stage in finished:
@@ -116,8 +118,11 @@ def thin(rows: Sequence[Row], points: int = CURVE_POINTS) -> list[Row]:
 
 def _stage_result(stage: StageFolder) -> dict[str, Any]:
     """The result and the curves, as columns, of one stage."""
-    result = stage.json("result.json")
+    stage.finished_json("stamp.json", *STAMPED)
+    result = stage.finished_json("result.json", "stamp")
     stamp = result.pop("stamp")
+    if not isinstance(stamp, dict) or any(name not in stamp for name in STAMPED):
+        raise ValueError(f"{stage.path / 'result.json'}: its stamp lacks one of {STAMPED}")
     names = ["step", "seconds", *metric_names(stage.rows)]
     rows = thin(stage.rows)
     return {
@@ -125,6 +130,7 @@ def _stage_result(stage: StageFolder) -> dict[str, Any]:
         "config": stamp["config"],
         "seeds": stamp["seeds"],
         "device_name": stamp["device_name"],
+        "ranks": stamp.get("ranks"),  # the device's name counts all that the machine has
         "resumed": sum(event["event"] == "resumed" for event in stage.events),
         "curves": {
             name: [_short(row[name]) if name in row else None for row in rows] for name in names

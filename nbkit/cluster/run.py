@@ -29,7 +29,7 @@ import torch
 
 from nbkit import provenance
 from nbkit.cluster.checkpoints import Checkpoint, newest_step, read_newest, write_folder
-from nbkit.cluster.metrics_file import Row, append_row, cut_after, read_rows
+from nbkit.cluster.metrics_file import Row, append_row, cut_after, drop_half_line, read_rows
 from nbkit.cluster.preemption import STOP, Preempted, Preemption
 from nbkit.cluster.ranks import any_rank, barrier, check_group, rank, world_size
 from nbkit.cluster.trackers import Tracker, open_trackers
@@ -212,7 +212,7 @@ class Run:
         """Write the stage's result with its stamp, and mark it as finished; return the result."""
         barrier()
         if self.folder is not None and self.is_main:
-            stamp = self._origin.stamp()
+            stamp = self._origin.stamp() | {"ranks": self.world_size}
             provenance.write_json(self.folder / "stamp.json", stamp)
             provenance.write_json(self.folder / "result.json", {"stamp": stamp, **result})
             self._set_state("finished")
@@ -252,6 +252,7 @@ class Run:
             self._compare(folder / "config.json")
             step = newest_step(folder / "checkpoints")
             cut_after(folder / "metrics.jsonl", step)
+            drop_half_line(folder / "events.jsonl")
             identity = f"{folder.parent.name}-{folder.name}"
             self._trackers = open_trackers(folder, self.config, step, identity)
             self._set_state("running", ranks=self.world_size, **provenance.devices())

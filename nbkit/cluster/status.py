@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nbkit.cluster.run_folder import RunFolder
+from nbkit.cluster.run_folder import RunFolder, open_run
 
 HEAD = ("run", "state", "stage", "step", "attempts", "hours", "GPU hours", "cost", "Slurm")
 
@@ -24,22 +24,28 @@ def slurm_states() -> dict[str, str]:
 
 
 def status_rows(
-    runs: Sequence[RunFolder], slurm: Mapping[str, str], root: Path
+    runs: Sequence[Path], slurm: Mapping[str, str], root: Path
 ) -> list[tuple[str, ...]]:
-    """A head and one row a run."""
+    """A head and one row a run folder; one that cannot be read does not hide the others."""
     rows: list[tuple[str, ...]] = [HEAD]
-    for run in runs:
-        current = next((stage for stage in run.stages if stage.state != "finished"), None)
-        stage = current or run.stages[-1]
-        path = run.path.resolve()
-        name = path.relative_to(root) if path.is_relative_to(root) else path
-        number = run.slurm_job
-        rows.append(
-            (
-                *(str(name), run.state, stage.name or "-"),
-                str(int(stage.rows[-1]["step"])) if stage.rows else "-",
-                *(str(run.attempts), f"{run.hours:.2f}", f"{run.gpu_hours:.2f}", run.cost or "-"),
-                f"{number} {slurm.get(number, '')}".strip() or "-",
-            )
-        )
+    for folder in runs:
+        path = folder.resolve()
+        name = str(path.relative_to(root) if path.is_relative_to(root) else path)
+        try:
+            rows.append((name, *_cells(open_run(folder), slurm)))
+        except (ValueError, OSError) as error:
+            cause = " ".join(str(error).split()).replace(f"{root}/", "")
+            rows.append((name, f"unreadable: {cause}", *("-" for _ in HEAD[2:])))
     return rows
+
+
+def _cells(run: RunFolder, slurm: Mapping[str, str]) -> tuple[str, ...]:
+    current = next((stage for stage in run.stages if stage.state != "finished"), None)
+    stage = current or run.stages[-1]
+    number = run.slurm_job
+    return (
+        *(run.state, stage.name or "-"),
+        str(int(stage.rows[-1]["step"])) if stage.rows else "-",
+        *(str(run.attempts), f"{run.hours:.2f}", f"{run.gpu_hours:.2f}", run.cost or "-"),
+        f"{number} {slurm.get(number, '')}".strip() or "-",
+    )

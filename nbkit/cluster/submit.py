@@ -167,6 +167,14 @@ def _refusals(path: Path, variant: str, found: list[list[str]]) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
+def _remove_empty(folders: list[Path]) -> None:
+    """Take away folders, the innermost first, up to the first that holds something."""
+    for folder in folders:
+        if any(folder.iterdir()):
+            return
+        folder.rmdir()
+
+
 def submit(submission: Submission, root: Path) -> str:
     """Run the command; return what it printed.
 
@@ -174,16 +182,20 @@ def submit(submission: Submission, root: Path) -> str:
         JobError: it is not there, or failed.
 
     """
-    (submission.run / "logs").mkdir(parents=True, exist_ok=True)
+    logs = submission.run / "logs"
+    new = [path for path in (logs, *logs.parents) if not path.exists()]
+    logs.mkdir(parents=True, exist_ok=True)
     try:
         done = subprocess.run(
             submission.command, cwd=root, stdout=subprocess.PIPE, text=True, check=False
         )
     except FileNotFoundError:
+        _remove_empty(new)
         raise JobError(
             f"{submission.command[0]} is not installed here; submit where Slurm is, or run the "
             "job on this machine with --local"
         ) from None
     if done.returncode:
+        _remove_empty(new)
         raise JobError(f"it ended with exit status {done.returncode}: {submission}")
     return done.stdout.strip()

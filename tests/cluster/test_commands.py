@@ -74,9 +74,13 @@ def test_submit_yes_runs_the_command_that_it_shows(make_job, tmp_path, capsys, m
     commands.submit(str(folder), run=tmp_path / "run", yes=True)
     assert "4711" in capsys.readouterr().out.splitlines()
     assert (tmp_path / "got").read_text().splitlines()[-1] == str(tmp_path / "run")
+    sbatch.write_text("#!/bin/bash\nexit 1\n")
+    with pytest.raises(UserError, match="it ended with exit status 1: sbatch --parsable"):
+        commands.submit(str(folder), run=tmp_path / "other" / "run", yes=True)
     sbatch.unlink()
     with pytest.raises(UserError, match="sbatch is not installed here; submit where Slurm is"):
-        commands.submit(str(folder), run=tmp_path / "run", yes=True)
+        commands.submit(str(folder), run=tmp_path / "other" / "run", yes=True)
+    assert (tmp_path / "run" / "logs").is_dir() and not (tmp_path / "other").exists()
 
 
 @pytest.mark.slow
@@ -260,7 +264,7 @@ def test_results_that_the_book_keeps_can_be_compared(tmp_path, capsys):
 def test_what_is_neither_run_nor_result_is_named(tmp_path):
     a = tmp_path / "a.json"
     a.write_text('{"stamp": {"config": {"steps": 1}, "seeds": [0]}, "loss": 1.0}')
-    for text, says in (("{", "is not JSON"), ("[]", "has no stamp"), ('{"loss": 1}', "no stamp")):
+    for text, says in (("{", "not JSON"), ("[]", "not a mapping"), ('{"loss": 1}', "no stamp")):
         (tmp_path / "b.json").write_text(text)
         with pytest.raises(UserError, match=says):
             compare_command(a, tmp_path / "b.json")

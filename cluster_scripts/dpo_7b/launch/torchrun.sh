@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 2ef97b64065687f7
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 1b8843278982a788
 # DPO of a 7B model after supervised fine-tuning on UltraFeedback, as for Zephyr-7B
 #
 #   bash cluster_scripts/dpo_7b/launch/torchrun.sh RUN          all stages, on this machine
@@ -173,7 +173,8 @@ if stop_is_a_person_s; then
   exit 75
 fi
 rm -f -- "$run/STOP" # of an attempt that was killed before it could take it away
-printf '%s\n' '{"job": "dpo_7b", "variant": "", "stages": [""], "gpus": 8, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/job.json"
+printf '%s\n' '{"job": "dpo_7b", "variant": "", "stages": [""], "gpus": 8, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/.job.json-$$"
+mv -- "$run/.job.json-$$" "$run/job.json" # never half a file
 spent=$(seconds_spent)
 started=$(date +%s)
 attempt=$run/attempts/$started-$$

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 d843d2a96f7e3976
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 d5baf5befad5d7b6
 # PPO from pixels for a two-link arm that reaches for a target, one GPU.
 #
 #   bash cluster_scripts/ppo_manipulation/launch/torchrun.sh RUN          all stages, on this machine
@@ -173,7 +173,8 @@ if stop_is_a_person_s; then
   exit 75
 fi
 rm -f -- "$run/STOP" # of an attempt that was killed before it could take it away
-printf '%s\n' '{"job": "ppo_manipulation", "variant": "", "stages": [""], "gpus": 1, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/job.json"
+printf '%s\n' '{"job": "ppo_manipulation", "variant": "", "stages": [""], "gpus": 1, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/.job.json-$$"
+mv -- "$run/.job.json-$$" "$run/job.json" # never half a file
 spent=$(seconds_spent)
 started=$(date +%s)
 attempt=$run/attempts/$started-$$

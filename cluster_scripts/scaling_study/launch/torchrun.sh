@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 f3a18705b5d0a7a4
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 6c5d268ebc41ec14
 # Policy updates of GRPO and PPO, weak and strong scaling, 7B under FSDP2 on 8 GPUs.
 #
 #   bash cluster_scripts/scaling_study/launch/torchrun.sh RUN          all stages, on this machine
@@ -173,7 +173,8 @@ if stop_is_a_person_s; then
   exit 75
 fi
 rm -f -- "$run/STOP" # of an attempt that was killed before it could take it away
-printf '%s\n' '{"job": "scaling_study", "variant": "", "stages": ["grpo", "ppo"], "gpus": 8, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/job.json"
+printf '%s\n' '{"job": "scaling_study", "variant": "", "stages": ["grpo", "ppo"], "gpus": 8, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/.job.json-$$"
+mv -- "$run/.job.json-$$" "$run/job.json" # never half a file
 spent=$(seconds_spent)
 started=$(date +%s)
 attempt=$run/attempts/$started-$$

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 4be6ea2fc391fd56
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 a78c1361c64d5f53
 # GRPO with verifiable rewards on GSM8K, Qwen2.5-3B-Instruct, one node of 8 GPUs.
 #
 #   bash cluster_scripts/grpo_gsm8k/launch/3b/torchrun.sh RUN          all stages, on this machine
@@ -173,7 +173,8 @@ if stop_is_a_person_s; then
   exit 75
 fi
 rm -f -- "$run/STOP" # of an attempt that was killed before it could take it away
-printf '%s\n' '{"job": "grpo_gsm8k", "variant": "3b", "stages": ["grpo"], "gpus": 8, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/job.json"
+printf '%s\n' '{"job": "grpo_gsm8k", "variant": "3b", "stages": ["grpo"], "gpus": 8, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/.job.json-$$"
+mv -- "$run/.job.json-$$" "$run/job.json" # never half a file
 spent=$(seconds_spent)
 started=$(date +%s)
 attempt=$run/attempts/$started-$$

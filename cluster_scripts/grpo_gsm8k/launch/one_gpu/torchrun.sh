@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 b55e1ca9bef8e8b6
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 1c41b12b3fc83e97
 # GRPO with verifiable rewards on GSM8K, Qwen2.5-1.5B-Instruct, one GPU.
 #
 #   bash cluster_scripts/grpo_gsm8k/launch/one_gpu/torchrun.sh RUN          all stages, on this machine
@@ -173,7 +173,8 @@ if stop_is_a_person_s; then
   exit 75
 fi
 rm -f -- "$run/STOP" # of an attempt that was killed before it could take it away
-printf '%s\n' '{"job": "grpo_gsm8k", "variant": "one_gpu", "stages": ["grpo"], "gpus": 1, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/job.json"
+printf '%s\n' '{"job": "grpo_gsm8k", "variant": "one_gpu", "stages": ["grpo"], "gpus": 1, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/.job.json-$$"
+mv -- "$run/.job.json-$$" "$run/job.json" # never half a file
 spent=$(seconds_spent)
 started=$(date +%s)
 attempt=$run/attempts/$started-$$

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 e1faba3860aa0418
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 59c7a99758820dd3
 # Data parallel on two GPUs, each with its own environment processes.
 #
 #   bash cluster_scripts/ppo_manipulation/launch/two_gpus/torchrun.sh RUN          all stages, on this machine
@@ -173,7 +173,8 @@ if stop_is_a_person_s; then
   exit 75
 fi
 rm -f -- "$run/STOP" # of an attempt that was killed before it could take it away
-printf '%s\n' '{"job": "ppo_manipulation", "variant": "two_gpus", "stages": [""], "gpus": 2, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/job.json"
+printf '%s\n' '{"job": "ppo_manipulation", "variant": "two_gpus", "stages": [""], "gpus": 2, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/.job.json-$$"
+mv -- "$run/.job.json-$$" "$run/job.json" # never half a file
 spent=$(seconds_spent)
 started=$(date +%s)
 attempt=$run/attempts/$started-$$

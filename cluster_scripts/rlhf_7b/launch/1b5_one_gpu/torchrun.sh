@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 f4f50b91f9e4b74f
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 e88adce7a43116dc
 # RLHF in three stages (SFT, reward model, PPO) for a 7B model on HH-RLHF.
 #
 #   bash cluster_scripts/rlhf_7b/launch/1b5_one_gpu/torchrun.sh RUN          all stages, on this machine
@@ -173,7 +173,8 @@ if stop_is_a_person_s; then
   exit 75
 fi
 rm -f -- "$run/STOP" # of an attempt that was killed before it could take it away
-printf '%s\n' '{"job": "rlhf_7b", "variant": "1b5_one_gpu", "stages": ["sft", "reward", "ppo"], "gpus": 1, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/job.json"
+printf '%s\n' '{"job": "rlhf_7b", "variant": "1b5_one_gpu", "stages": ["sft", "reward", "ppo"], "gpus": 1, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/.job.json-$$"
+mv -- "$run/.job.json-$$" "$run/job.json" # never half a file
 spent=$(seconds_spent)
 started=$(date +%s)
 attempt=$run/attempts/$started-$$

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 c108bc4ec37d3964
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 bcc0ce0ad0d01a90
 # Policy updates of GRPO and PPO, weak and strong scaling, 7B under ZeRO-3 on 4 GPUs.
 #
 #   bash cluster_scripts/scaling_study/launch/zero3_4/deepspeed.sh RUN          all stages, on this machine
@@ -207,7 +207,8 @@ if stop_is_a_person_s; then
   exit 75
 fi
 rm -f -- "$run/STOP" # of an attempt that was killed before it could take it away
-printf '%s\n' '{"job": "scaling_study", "variant": "zero3_4", "stages": ["grpo", "ppo"], "gpus": 4, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/job.json"
+printf '%s\n' '{"job": "scaling_study", "variant": "zero3_4", "stages": ["grpo", "ppo"], "gpus": 4, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/.job.json-$$"
+mv -- "$run/.job.json-$$" "$run/job.json" # never half a file
 spent=$(seconds_spent)
 started=$(date +%s)
 attempt=$run/attempts/$started-$$

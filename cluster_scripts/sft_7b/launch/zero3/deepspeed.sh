@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 0cbd60b384bdaf24
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 c01e95cef721d60e
 # Supervised fine-tuning of a 7B model on the chosen answers of HH-RLHF.
 #
 #   bash cluster_scripts/sft_7b/launch/zero3/deepspeed.sh RUN          all stages, on this machine
@@ -207,7 +207,8 @@ if stop_is_a_person_s; then
   exit 75
 fi
 rm -f -- "$run/STOP" # of an attempt that was killed before it could take it away
-printf '%s\n' '{"job": "sft_7b", "variant": "zero3", "stages": [""], "gpus": 8, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/job.json"
+printf '%s\n' '{"job": "sft_7b", "variant": "zero3", "stages": [""], "gpus": 8, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/.job.json-$$"
+mv -- "$run/.job.json-$$" "$run/job.json" # never half a file
 spent=$(seconds_spent)
 started=$(date +%s)
 attempt=$run/attempts/$started-$$
