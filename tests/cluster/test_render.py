@@ -247,13 +247,21 @@ def test_accelerate_and_deepspeed_accept_their_files(make_job):
         "settings = DeepSpeedConfig(json.load(open(sys.argv[1])))\n"
         "assert settings.zero_optimization_stage == 3\n"
         "assert settings.zero_config.offload_optimizer.device == 'cpu'\n"
-        "print(load_config_from_file(sys.argv[2]).distributed_type)\n"
+        "from accelerate.commands.launch import launch_command_parser\n"
+        "known = vars(launch_command_parser().parse_args(['train.py']))\n"
+        "for name in sys.argv[2:]:\n"
+        "    given = load_config_from_file(name)\n"
+        "    for key in {**given.deepspeed_config, **given.fsdp_config}:\n"
+        "        assert key in known, key\n"
+        "    print(given.distributed_type)\n"
     )
+    sharded = make_job("sharded", base=BIG, nodes=1, backend="fsdp2")
+    files = [launch / "ds_config.json", launch / "accelerate.yaml", sharded / "accelerate.yaml"]
     done = subprocess.run(
-        [sys.executable, "-c", script, launch / "ds_config.json", launch / "accelerate.yaml"],
+        [sys.executable, "-c", script, *files],
         capture_output=True,
         text=True,
         cwd=REPOSITORY,
     )
     assert done.returncode == 0, done.stderr
-    assert "DEEPSPEED" in done.stdout
+    assert "DEEPSPEED" in done.stdout and "FSDP" in done.stdout
