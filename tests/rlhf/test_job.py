@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
+from pydantic import TypeAdapter
 
 from nbkit.envs.helpful import preference_pairs
 
@@ -130,13 +131,14 @@ def test_adapters_have_the_reference_inside(given: dict[str, Any], tmp_path: Pat
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"stage": "dpo"}, "must be sft, reward or ppo"),
-        ({"backend": "ddp"}, "single and fsdp2"),
-        ({"batch": 15}, "multiple"),
+        ({"stage": "dpo"}, "should be 'sft', 'reward' or 'ppo'"),
+        ({"backend": "ddp"}, "should be 'single' or 'fsdp2'"),
+        ({"batch": 15}, "batch is 15; it must be a multiple of 2 devices times 1 minibatches"),
         ({"adapters": 2, "backend": "fsdp2"}, "one device"),
     ],
 )
 def test_what_the_job_cannot_do_is_named(change: dict[str, Any], words: str) -> None:
+    """As the script is started: words are judged by its Config's types, the rest by `check`."""
     job = train()
     with pytest.raises(ValueError, match=words):
-        job.main(replace(job.Config(), **change))
+        job.check(TypeAdapter(job.Config).validate_python(change), 2)
