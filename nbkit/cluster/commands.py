@@ -13,6 +13,7 @@ app = typer.Typer(no_args_is_help=True)
 JobName = Annotated[str, typer.Argument(help="The job: a folder of cluster_scripts, or a path.")]
 Variant = Annotated[str, typer.Option(help="One of `variants` in job.yaml.")]
 FOLDER = "cluster_scripts"
+STOPPED = 75  # a job on this machine was stopped and can go on, as its script says itself
 
 
 @app.command()
@@ -62,7 +63,7 @@ def submit(
     """Check a job and show the exact command that starts it; with --yes, start it."""
     from nbkit.cluster.job_file import load_job
     from nbkit.cluster.render import JOB_FILE, budget_comment
-    from nbkit.cluster.submit import check_submission, local_command, slurm_command
+    from nbkit.cluster.submit import check_submission, local_command, run_here, slurm_command
     from nbkit.cluster.submit import submit as start
 
     root = find_root()
@@ -81,7 +82,11 @@ def submit(
         if not yes:
             say("# Nothing was started: this was a dry run. Add --yes to start it.")
             return
-        say(start(command, root))
+        if not local:
+            say(start(command, root))
+        elif not run_here(command, root):
+            say("# Stopped; its checkpoint is saved, and the same command goes on from there.")
+            raise typer.Exit(STOPPED)
     except ValueError as error:
         raise UserError(shorten(str(error), root)) from error
     say(f"# See how it goes: nbkit job status {target}")

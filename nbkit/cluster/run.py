@@ -19,7 +19,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -235,7 +235,8 @@ class Run:
         if self.folder is not None and self.is_main:
             if isinstance(error, Preempted):
                 self._set_state("preempted")
-                print(error, flush=True)
+                with suppress(OSError):  # whoever read this may have gone first
+                    print(error, flush=True)
             elif error is not None:
                 self._set_state("failed", error=f"{type(error).__name__}: {error}")
             elif read_state(self.folder) != "finished":

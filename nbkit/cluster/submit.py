@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -176,15 +177,13 @@ def _remove_empty(folders: list[Path]) -> None:
 
 
 def submit(submission: Submission, root: Path) -> str:
-    """Run the command; return what it printed.
+    """Hand the job to Slurm; return what it printed.
 
     Raises:
-        JobError: it is not there, or failed.
+        JobError: Slurm is not there, or refused.
 
     """
-    logs = submission.run / "logs"
-    new = [path for path in (logs, *logs.parents) if not path.exists()]
-    logs.mkdir(parents=True, exist_ok=True)
+    new = _make_logs(submission)
     try:
         done = subprocess.run(
             submission.command, cwd=root, stdout=subprocess.PIPE, text=True, check=False
@@ -195,7 +194,50 @@ def submit(submission: Submission, root: Path) -> str:
             f"{submission.command[0]} is not installed here; submit where Slurm is, or run the "
             "job on this machine with --local"
         ) from None
-    if done.returncode:
-        _remove_empty(new)
-        raise JobError(f"it ended with exit status {done.returncode}: {submission}")
+    _refuse(submission, done.returncode, new)
     return done.stdout.strip()
+
+
+def run_here(submission: Submission, root: Path) -> bool:
+    """Run the job on this machine, its output on the screen.
+
+    Ctrl-C reaches the script by itself, from the terminal, and SIGTERM is handed on: it saves a
+    checkpoint and ends, and only then does this return.
+
+    Returns:
+        whether it has finished; False: it was stopped and can go on.
+
+    Raises:
+        JobError: it failed.
+
+    """
+    from nbkit.cluster.preemption import Preempted
+
+    new = _make_logs(submission)
+    # Not SIG_IGN: the script would inherit it, and bash cannot trap what it was told to ignore.
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    child = subprocess.Popen(submission.command, cwd=root)
+    former = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+    try:
+        status = child.wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGTERM, former)
+    if status == Preempted.STATUS:
+        return False
+    _refuse(submission, status, new)
+    return True
+
+
+def _make_logs(submission: Submission) -> list[Path]:
+    """The folder of Slurm's logs, and all above it; return those that are new."""
+    logs = submission.run / "logs"
+    new = [path for path in (logs, *logs.parents) if not path.exists()]
+    logs.mkdir(parents=True, exist_ok=True)
+    return new
+
+
+def _refuse(submission: Submission, status: int, new: list[Path]) -> None:
+    if status:
+        _remove_empty(new)
+        raise JobError(f"it ended with exit status {status}: {submission}")

@@ -1,8 +1,12 @@
 """`nbkit job` and `nbkit runs`: what they show, what they write, what they refuse."""
 
 import json
+import os
 import re
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,12 +14,14 @@ import pytest
 
 from nbkit.authoring.errors import UserError
 from nbkit.cluster import commands
+from nbkit.cluster.job_file import JobError
 from nbkit.cluster.preemption import Preempted
 from nbkit.cluster.report import pictures, thin
 from nbkit.cluster.report import report as report_of
 from nbkit.cluster.run_folder import StageFolder, find_runs, open_run
 from nbkit.cluster.runs_commands import compare as compare_command
 from nbkit.cluster.status import status_rows
+from nbkit.cluster.submit import Submission, run_here
 
 from .conftest import BIG, JOB, REPOSITORY
 from .tiny_train import Config, main
@@ -81,6 +87,51 @@ def test_submit_yes_runs_the_command_that_it_shows(make_job, tmp_path, capsys, m
     with pytest.raises(UserError, match="sbatch is not installed here; submit where Slurm is"):
         commands.submit(str(folder), run=tmp_path / "other" / "run", yes=True)
     assert (tmp_path / "run" / "logs").is_dir() and not (tmp_path / "other").exists()
+
+
+def script_of(tmp_path: Path, text: str) -> Submission:
+    script = tmp_path / "script.sh"
+    script.write_text(text)
+    return Submission(("bash", str(script)), tmp_path / "run")
+
+
+def test_a_local_run_says_how_it_ended(tmp_path, capfd):
+    assert run_here(script_of(tmp_path, "echo step 1\nexit 0\n"), tmp_path)
+    assert "step 1" in capfd.readouterr().out
+    assert not run_here(script_of(tmp_path, f"exit {Preempted.STATUS}\n"), tmp_path)
+    with pytest.raises(JobError, match="it ended with exit status 3: bash"):
+        run_here(script_of(tmp_path, "exit 3\n"), tmp_path)
+    assert commands.STOPPED == Preempted.STATUS
+
+
+HERE = """
+import sys
+import time
+from pathlib import Path
+from nbkit.cluster.submit import Submission, run_here
+folder = Path(sys.argv[1])
+started = Submission(("bash", str(folder / "script.sh")), folder / "run")
+print("finished:", run_here(started, folder))
+"""
+SAVES = """
+trap 'sleep 0.3; touch saved; exit 75' INT TERM
+touch began
+while :; do sleep 0.05; done
+"""
+
+
+@pytest.mark.parametrize(("number", "to_group"), [(signal.SIGINT, True), (signal.SIGTERM, False)])
+def test_a_local_run_waits_until_the_script_has_saved(tmp_path, number, to_group):
+    (tmp_path / "script.sh").write_text(SAVES)
+    command = [sys.executable, "-c", HERE, str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    end = time.monotonic() + 30
+    while not (tmp_path / "began").exists():
+        assert time.monotonic() < end, "the script did not begin"
+        time.sleep(0.02)
+    (os.killpg if to_group else os.kill)(process.pid, number)  # a terminal signals the group
+    output, _ = process.communicate(timeout=30)
+    assert (tmp_path / "saved").exists() and "finished: False" in output and process.returncode == 0
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """zero.memory.1: bytes of a device and of its host, by stage and offload."""
 
+from typing import Any
+
 from nbkit.exercises.draw import Draw
 from nbkit.exercises.registry import Case, Exercise, Mutant, Output
 
@@ -21,12 +23,13 @@ def _count(
     *,
     first: tuple[int, int, int] = (3, 2, 1),
     optimiser_bytes: int = OPTIMISER,
-    round_up: bool = True,
+    rounds: str = "up",
     hosts: str = "all",
     stays: bool = False,
     gradients_too: bool = False,
 ) -> Answer:
-    shard = -(-parameters // ranks) if round_up else parameters // ranks
+    shards = {"up": -(-parameters // ranks), "down": parameters // ranks, "not": parameters / ranks}
+    shard: Any = shards[rounds]
     held = [shard if stage >= cut_at else parameters for cut_at in first]
     weights, gradients, optimiser = (
         n * size for n, size in zip(held, (WEIGHT, GRADIENT, optimiser_bytes), strict=True)
@@ -118,7 +121,15 @@ def _no_copy(parameters: int, ranks: int, stage: int, offload: str) -> Answer:
 
 
 def _rounded_down(parameters: int, ranks: int, stage: int, offload: str) -> Answer:
-    return _count(parameters, ranks, stage, offload, round_up=False)
+    return _count(parameters, ranks, stage, offload, rounds="down")
+
+
+def _fraction(parameters: int, ranks: int, stage: int, offload: str) -> Answer:
+    return _count(parameters, ranks, stage, offload, rounds="not")
+
+
+def _nothing_moves(parameters: int, ranks: int, stage: int, offload: str) -> Answer:
+    return _count(parameters, ranks, stage, "nothing")
 
 
 def _one_host_share(parameters: int, ranks: int, stage: int, offload: str) -> Answer:
@@ -197,6 +208,18 @@ MEMORY = Exercise(
             _rounded_down,
             "a shard is rounded down: where the ranks do not divide the number, the rest would "
             "belong to nobody",
+        ),
+        Mutant(
+            "not rounded",
+            _fraction,
+            "a shard is the bare quotient, a float: bytes are whole numbers, and `-(-a // b)` "
+            "rounds up",
+        ),
+        Mutant(
+            "nothing moves",
+            _nothing_moves,
+            "nothing is ever offloaded: the words are 'nothing', 'optimiser' and 'optimiser and "
+            "weights', spelt so",
         ),
         Mutant(
             "one rank's host share",

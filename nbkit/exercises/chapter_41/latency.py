@@ -86,6 +86,11 @@ def _runs_on(actions: Tensor, begins: Tensor, latency: Tensor) -> Tensor:
     return delayed(actions, first, latency)
 
 
+def _first_lost(actions: Tensor, begins: Tensor, latency: Tensor) -> Tensor:
+    ready = delayed(torch.ones_like(actions), begins, latency + 1) > 0
+    return torch.where(ready, delayed(actions, begins, latency), 0.0)
+
+
 def _ignored(actions: Tensor, begins: Tensor, latency: Tensor) -> Tensor:
     return actions.clone()
 
@@ -133,6 +138,12 @@ LATENCY = Exercise(
     oracle=oracle,
     reference=delayed,
     mutants=(
+        Mutant(
+            "first action lost",
+            _first_lost,
+            "the first action of an episode never acts: with latency L it acts in the step of age L, "
+            "so the test is `age >= latency`",
+        ),
         Mutant(
             "runs on over resets",
             _runs_on,
