@@ -141,8 +141,8 @@ LATENCY = Exercise(
         Mutant(
             "first action lost",
             _first_lost,
-            "the first action of an episode never acts: with latency L it acts in the step of age L, "
-            "so the test is `age >= latency`",
+            "the first action of an episode never acts: with latency L it acts in the step of age "
+            "L, so the test is `age >= latency`",
         ),
         Mutant(
             "runs on over resets",
