@@ -8,7 +8,7 @@ from torch import Tensor
 
 from nbkit.exercises.observe import Observation
 from nbkit.exercises.registry import Exercise, Output
-from nbkit.exercises.tree import same
+from nbkit.exercises.tree import as_lists, same
 
 GRADIENT_RTOL, GRADIENT_ATOL = 1e-4, 1e-6
 ProblemKind = Literal["error", "type", "shape", "value", "changed", "dtype", "gradient"]
@@ -83,10 +83,10 @@ def leaf_problem(output: Output, leaf: Any, answer: Any, dtype: torch.dtype) -> 
     """What is wrong with one result, or None."""
     name = output.name
     if output.kind == "python":
-        if leaf is None and answer is not None:
+        if leaf is None and answer is not None and not output.may_be_none:
             sentence = f"`{name}` must be {output.shape}, {_not(leaf)}"
             return Problem("type", name, sentence, answer, leaf)
-        if not same(leaf, answer):
+        if not same(as_lists(leaf), as_lists(answer)):
             return Problem("value", name, f"`{name}` differs", answer, leaf)
         return None
     if output.kind == "number":
@@ -216,7 +216,7 @@ def same_leaf(output: Output, a: Any, b: Any) -> bool:
     if isinstance(a, (int, float)) and isinstance(b, (int, float)):
         both_nan = a != a and b != b
         return a == b or both_nan or abs(a - b) <= output.atol + output.rtol * abs(b)
-    return same(a, b)
+    return same(as_lists(a), as_lists(b))
 
 
 def _same_gradient(a: Tensor | None, b: Tensor | None) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from nbkit.exercises.bench import Bench, Finding
-from nbkit.exercises.compare import Problem, leaf_problem, same_behaviour, same_leaf
+from nbkit.exercises.compare import NOTHING, Problem, leaf_problem, same_behaviour, same_leaf
 from nbkit.exercises.limits import TimeLimitReached
 from nbkit.exercises.registry import Mutant, Output
 from nbkit.exercises.symptoms import Failure, not_a_number, read_shapes, read_symptoms
@@ -22,10 +22,13 @@ LIBRARIES = (Path(traceback.__file__).parent, Path(__file__).parent)
 def name_mistakes(bench: Bench, findings: list[Finding]) -> list[str]:
     """Sentences about the likely mistake; empty if nothing is known.
 
-    In this order: a mutant that does the same as the learner's function in every run; one that
-    does the same wherever it fails; for functions with several results, mutants that explain one
-    of them; what can be read off the wrong results; mutants that explain some of the cases.
+    In this order: None in every case; a mutant that does the same as the learner's function in
+    every run; one that does the same wherever it fails; for functions with several results, mutants
+    that explain one of them; what can be read off the wrong results; mutants that explain some of
+    the cases.
     """
+    if all(_gave_none(f) for f in findings):
+        return [f"{NOTHING} in every case"]
     for mutant in bench.exercise.mutants:
         pairs = list(_pairs(bench, findings, mutant))
         if len(pairs) == len(findings) and all(
@@ -45,6 +48,10 @@ def name_mistakes(bench: Bench, findings: list[Finding]) -> list[str]:
         return [marks]
     holes = [sentence for group in failures.values() if (sentence := not_a_number(group))]
     return evidence.explain_parts() + holes[:1]
+
+
+def _gave_none(finding: Finding) -> bool:
+    return len(finding.seen.leaves or ()) == 1 and (finding.seen.leaves or ())[0] is None
 
 
 def _pairs(

@@ -46,7 +46,8 @@ class Output:
     """One result of the learner's function and how it is compared.
 
     kind "float" is a tensor in the precision of the inputs, "bool" and "int" are tensors compared
-    exactly, "number" is a Python float, "python" is anything compared with ``==``.
+    exactly, "number" is a Python float, "python" is anything compared with ``==``, a list being as
+    good as a tuple. `may_be_none`: None is an answer that some cases have.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Output:
     kind: Kind = "float"
     rtol: float = 1e-4
     atol: float = 1e-5
+    may_be_none: bool = False
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,15 @@ def tensors_in(value: Any) -> list[Tensor]:
     return found
 
 
+def as_lists(value: Any) -> Any:
+    """A nested value in which tuples are lists: the order and what is in it stay."""
+    if isinstance(value, dict):
+        return {key: as_lists(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_lists(item) for item in value]
+    return value
+
+
 def same(one: Any, other: Any) -> bool:
     """Whether two nested values are equal, nan included; never raises."""
     if isinstance(one, Tensor) or isinstance(other, Tensor):

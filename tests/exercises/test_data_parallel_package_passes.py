@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from nbkit.exercises.chapter_32.buckets import make_buckets as exercise_buckets
 from nbkit.exercises.check import verdict_on
 from nbkit.exercises.proof import bench_for
 from nbkit.parallel import ports, ring
@@ -126,3 +127,10 @@ def test_port_of_the_package_passes(monkeypatch: pytest.MonkeyPatch) -> None:
             return None
 
     passes("ddp.ports.1", pick_port)
+
+
+def test_buckets_may_be_tuples() -> None:
+    def tuples(sizes: list[int], limit: int) -> tuple[tuple[int, ...], ...]:
+        return tuple(tuple(bucket) for bucket in exercise_buckets(sizes, limit))
+
+    passes("ddp.buckets.1", tuples)

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from nbkit.exercises.chapter_33.hand_over import plan
+from nbkit.exercises.chapter_33.wrap import wrap
 from nbkit.exercises.check import verdict_on
 from nbkit.exercises.proof import bench_for
 from nbkit.parallel.handover import sent_elements
@@ -44,3 +45,29 @@ def test_package_passes(exercise_id, function):
 def test_the_plan_sends_what_the_package_counts(ranks):
     sent = sum((d - c) * (f - e) for _, _, c, d, e, f in plan(8, 12, ranks, 1))
     assert sent == ranks * sent_elements(8, 12, ranks, whole=False)
+
+
+def lists_and_tuples(change, function):
+    """The same answers, in the other kind of sequence."""
+
+    def turned(value):
+        if isinstance(value, dict):
+            return {key: turned(item) for key, item in value.items()}
+        return change(map(turned, value)) if isinstance(value, list | tuple) else value
+
+    return lambda *inputs: turned(function(*inputs))
+
+
+@pytest.mark.parametrize("change", [list, tuple])
+@pytest.mark.parametrize(
+    ("exercise_id", "function"), [("shard.hand_over.1", plan), ("shard.wrap.1", wrap)]
+)
+def test_lists_and_tuples_are_equally_good(exercise_id, function, change):
+    result = verdict_on(bench_for(exercise_id, 2), lists_and_tuples(change, function))
+    assert result.passed, result.message
+
+
+def test_another_order_is_not_excused_as_another_type():
+    result = verdict_on(bench_for("shard.hand_over.1", 2), lambda *shape: tuple(plan(*shape)[::-1]))
+    assert not result.passed
+    assert "they are listed target by target" in result.message

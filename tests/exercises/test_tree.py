@@ -10,7 +10,7 @@ from nbkit.exercises.check import verdict_on
 from nbkit.exercises.draw import Draw
 from nbkit.exercises.observe import cast, copies
 from nbkit.exercises.registry import Case, Exercise, Mutant, Output
-from nbkit.exercises.tree import same, tensors_in
+from nbkit.exercises.tree import as_lists, same, tensors_in
 
 NAN = float("nan")
 
@@ -34,6 +34,14 @@ NAN = float("nan")
 )
 def test_same(one: Any, other: Any, wanted: bool) -> None:
     assert same(one, other) is wanted
+
+
+def test_lists_may_stand_for_tuples_where_order_and_content_agree() -> None:
+    one, other = {"a": [(1, [2.0]), (3,)]}, {"a": ([1, (2.0,)], [3])}
+    assert not same(one, other)
+    assert same(as_lists(one), as_lists(other))
+    assert not same(as_lists((1, 2)), as_lists((2, 1)))
+    assert not same(as_lists((1, 2)), as_lists((1, 2, 3)))
 
 
 def test_same_never_raises() -> None:

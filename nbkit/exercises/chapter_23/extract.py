@@ -176,7 +176,7 @@ EXTRACT = Exercise(
         "What stands in the last complete \\boxed{…} of a text, without blanks around it; None if "
         "there is none. Braces nest, and \\{ and \\} are printed and do not count."
     ),
-    outputs=(Output("answer", "str or None", "python"),),
+    outputs=(Output("answer", "str or None", "python", may_be_none=True),),
     cases=cases,
     edges=edges,
     oracle=oracle,

@@ -146,7 +146,7 @@ PORTS = Exercise(
         "next one around that is neither busy nor in the system's range from `low` to `high`; "
         "None if there is none."
     ),
-    outputs=(Output("port", "an int, or None", "python"),),
+    outputs=(Output("port", "an int, or None", "python", may_be_none=True),),
     cases=cases,
     edges=edges,
     oracle=oracle,

@@ -169,7 +169,7 @@ HAND_OVER = Exercise(
         "row shards of training, of ceil(rows / ranks) rows, into a sampler's equal pieces along "
         "a dimension; sorted, without what a rank has already, and without empty ones."
     ),
-    outputs=(Output("messages", "list of six numbers each", "python"),),
+    outputs=(Output("messages", "list of tuples of six numbers", "python"),),
     cases=cases,
     edges=edges,
     oracle=oracle,

@@ -22,8 +22,10 @@ def _fill(
     trusts: bool = False,
     alone: bool = False,
     split: str = "accumulation is 1",
+    zero: bool = True,
+    signs: bool = True,
 ) -> Answer:
-    train, micro, steps = (given.get(name) for name in NAMES)
+    train, micro, steps = (given.get(name) if zero else given.get(name) or None for name in NAMES)
     size = ranks if world else 1
     if train is None and micro is None:
         if not alone or steps is None:
@@ -45,7 +47,8 @@ def _fill(
     assert micro is not None and steps is not None
     if trusts and len(given) == 3:
         return train, micro, steps
-    if test and (train != micro * steps * size or min(train, micro, steps) < 1):
+    tested = (train, micro, steps) if signs else (train,)
+    if test and (train != micro * steps * size or min(tested) < 1):
         return None
     return train, micro, steps
 
@@ -110,6 +113,10 @@ def edges() -> tuple[Case, ...]:
             "a batch of 0",
             {"given": {NAMES[0]: 0, NAMES[1]: 2, NAMES[2]: 3}, "ranks": 2},
         ),
+        Case("a batch and micro-batches of 0", {"given": {NAMES[0]: 8, NAMES[1]: 0}, "ranks": 2}),
+        Case("a batch and an accumulation of 0", {"given": {NAMES[0]: 8, NAMES[2]: 0}, "ranks": 2}),
+        Case("micro-batches of 0 alone", {"given": {NAMES[1]: 0}, "ranks": 2}),
+        Case("two below 1", {"given": {NAMES[0]: 12, NAMES[1]: -2, NAMES[2]: -3}, "ranks": 2}),
     )
 
 
@@ -131,6 +138,14 @@ def _accumulation_enough(given: Given, ranks: int) -> Answer:
 
 def _micro_of_one(given: Given, ranks: int) -> Answer:
     return _fill(given, ranks, split="micro is 1")
+
+
+def _zero_missing(given: Given, ranks: int) -> Answer:
+    return _fill(given, ranks, zero=False)
+
+
+def _signs_untested(given: Given, ranks: int) -> Answer:
+    return _fill(given, ranks, signs=False)
 
 
 def _batch_mended(given: Given, ranks: int) -> Answer:
@@ -156,7 +171,9 @@ BATCH = Exercise(
         "train_micro_batch_size_per_gpu, gradient_accumulation_steps) as DeepSpeed completes them; "
         "None where it refuses."
     ),
-    outputs=(Output("sizes", "(batch, micro-batch, accumulation), or None", "python"),),
+    outputs=(
+        Output("sizes", "(batch, micro-batch, accumulation), or None", "python", may_be_none=True),
+    ),
     cases=cases,
     edges=edges,
     oracle=oracle,
@@ -201,6 +218,18 @@ BATCH = Exercise(
             _per_rank,
             "the batch that is returned is that of one rank: train_batch_size counts the rows of "
             "all ranks",
+        ),
+        Mutant(
+            "zero is missing",
+            _zero_missing,
+            "a number of 0 is filled in as if it were missing (`or`, `if not micro`): it was "
+            "given, and is below 1. Ask whether it `is None`",
+        ),
+        Mutant(
+            "only the batch is tested",
+            _signs_untested,
+            "micro-batch and accumulation are never tested: two numbers below 0 multiply to a "
+            "batch above it. Each of the three must be at least 1",
         ),
     ),
     not_tested="tensor or pipeline parallelism, under which several ranks share their rows.",

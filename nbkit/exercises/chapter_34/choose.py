@@ -30,8 +30,14 @@ def _choose(
     strict: bool = False,
     words: tuple[str, ...] = WORDS,
     always: bool = False,
+    rounded: str = "up",
+    padded_host: bool = True,
 ) -> str | None:
-    shard = -(-parameters // ranks)
+    shard = {
+        "up": -(-parameters // ranks),
+        "down": parameters // ranks,
+        "not": parameters / ranks,
+    }[rounded]
     gathered = 2 * largest_unit * unit
     beside = 0 if no_activations else activations // ranks if share_activations else activations
     needs = {
@@ -47,7 +53,7 @@ def _choose(
         total = needs[word] + beside
         if total > device or (strict and total == device):
             continue
-        away = 12 * shard * (ranks if host_ranks else 1)
+        away = 12 * shard * (ranks if host_ranks else 1) if padded_host else 12 * parameters
         if word == "zero3-offload" and ask_host and away > host:
             continue
         return word
@@ -90,7 +96,10 @@ def cases(draw: Draw) -> Case:
 
 
 def edges() -> tuple[Case, ...]:
-    """100 weights, units of 10, four devices: 1600, 700, 550, 420 and 120 bytes, and between."""
+    """100 weights, units of 10, four devices: 1600, 700, 550, 420 and 120 bytes, and between.
+
+    On three devices a shard is 34, not 33⅓: 1600, 808, 676, 564 and 156 bytes.
+    """
 
     def case(
         name: str, device: int, host: int = 0, activations: int = 50, ranks: int = 4, unit: int = 10
@@ -124,6 +133,18 @@ def edges() -> tuple[Case, ...]:
         case("activations alone fill it", 900, 4000, activations=900),
         case("no activations", 420, 0, activations=0),
         case("activations beside stage 2", 640, 0, activations=100),
+        case("three devices, data parallelism fits exactly", 1650, 0, ranks=3),
+        case("three devices, one byte short of data parallelism", 1649, 0, ranks=3),
+        case("three devices, stage 1 fits exactly", 858, 0, ranks=3),
+        case("three devices, one byte short of stage 1", 857, 0, ranks=3),
+        case("three devices, stage 1 with shards of 33", 848, 0, ranks=3),
+        case("three devices, stage 2 fits exactly", 726, 0, ranks=3),
+        case("three devices, one byte short of stage 2", 725, 0, ranks=3),
+        case("three devices, stage 3 fits exactly", 614, 0, ranks=3),
+        case("three devices, one byte short of stage 3", 613, 0, ranks=3),
+        case("three devices, offload fits exactly", 206, 1224, ranks=3),
+        case("three devices, one byte short of offload", 205, 1224, ranks=3),
+        case("three devices, the host is one byte short", 613, 1223, ranks=3),
     )
 
 
@@ -171,6 +192,24 @@ def _host_of_one(
     return _choose(parameters, largest_unit, activations, ranks, device, host, host_ranks=False)
 
 
+def _rounded_down(
+    parameters: int, largest_unit: int, activations: int, ranks: int, device: int, host: int
+) -> str | None:
+    return _choose(parameters, largest_unit, activations, ranks, device, host, rounded="down")
+
+
+def _not_rounded(
+    parameters: int, largest_unit: int, activations: int, ranks: int, device: int, host: int
+) -> str | None:
+    return _choose(parameters, largest_unit, activations, ranks, device, host, rounded="not")
+
+
+def _host_not_padded(
+    parameters: int, largest_unit: int, activations: int, ranks: int, device: int, host: int
+) -> str | None:
+    return _choose(parameters, largest_unit, activations, ranks, device, host, padded_host=False)
+
+
 def _must_be_less(
     parameters: int, largest_unit: int, activations: int, ranks: int, device: int, host: int
 ) -> str | None:
@@ -202,7 +241,7 @@ CHOOSE = Exercise(
         "The first of 'ddp', 'zero1', 'zero2', 'zero3' and 'zero3-offload' (optimiser on the host) "
         "that fits the device and the host; None if none does."
     ),
-    outputs=(Output("word", "a str, or None", "python"),),
+    outputs=(Output("word", "a str, or None", "python", may_be_none=True),),
     cases=cases,
     edges=edges,
     oracle=oracle,
@@ -246,6 +285,21 @@ CHOOSE = Exercise(
             "host of one rank",
             _host_of_one,
             "the host is asked for one rank's shard: all ranks of the machine keep theirs there",
+        ),
+        Mutant(
+            "shard rounded down",
+            _rounded_down,
+            "a shard is rounded down: the last one is padded, so S is N / P rounded up",
+        ),
+        Mutant(
+            "shard not rounded",
+            _not_rounded,
+            "a shard is not rounded: nobody holds a third of a weight. S is N / P rounded up",
+        ),
+        Mutant(
+            "host of 12 N",
+            _host_not_padded,
+            "the host is asked for 12 N: the ranks keep padded shards there, P · 12 S",
         ),
         Mutant(
             "must be less",
