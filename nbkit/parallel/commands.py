@@ -9,18 +9,22 @@ from nbkit.authoring.errors import UserError
 
 app = typer.Typer(no_args_is_help=True)
 
+Shards = Annotated[str, typer.Option(help="Folder in the checkpoint; values: shards_value.")]
 Dtype = Annotated[str, typer.Option(help="float32 or bfloat16.")]
 
 
 @app.command()
-def export(run: Path, out: Path, dtype: Dtype = "float32") -> None:
-    """Write the newest sharded checkpoint of RUN as a Hugging Face folder OUT."""
+def export(run: Path, out: Path, dtype: Dtype = "float32", shards: Shards = "shards") -> None:
+    """Write the newest sharded checkpoint of RUN as a Hugging Face folder OUT.
+
+    RUN is the folder that holds `checkpoints`: of a job with stages, that of a stage.
+    """
     from nbkit.parallel.export import export_run
 
     if dtype not in ("float32", "bfloat16"):
         raise UserError(f"--dtype is {dtype!r}; choose float32 or bfloat16")
     try:
-        checkpoint = export_run(run, out, dtype=dtype)
+        checkpoint = export_run(run, out, dtype=dtype, shards=shards)
     except (ValueError, FileNotFoundError) as error:
         raise UserError(str(error)) from None
     typer.echo(f"{checkpoint} is now {out}; from_pretrained reads it.")

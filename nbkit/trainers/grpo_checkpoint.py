@@ -10,8 +10,12 @@ def save(path: Path, trainer: GRPOTrainer) -> None:
     """Write a checkpoint between two updates; the file is replaced whole or not at all.
 
     Under ``parallel`` the path is a folder that keeps the newest checkpoints, and every rank calls.
+    The shape of a model of transformers lies beside them, for ``nbkit export``.
     """
     if trainer.parallel is not None:
+        from nbkit.parallel.export import SHARDS, note_models
+
+        note_models(path, {SHARDS: trainer.model})
         trainer.parallel.save(path, len(trainer.history), state=trainer.state_dict())
         return
     write_checkpoint(path, {"trainer": trainer.state_dict()})

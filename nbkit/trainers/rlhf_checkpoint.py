@@ -11,9 +11,13 @@ def save(path: Path, trainer: RLHFTrainer) -> None:
 
     Under ``parallel`` the path is a folder, and every rank calls this. Policy, value model and the
     state of the run lie in one folder for each step, which one rename makes appear.
+    The shapes of models of transformers lie beside them, for ``nbkit export``.
     """
     if trainer.parallel is not None:
+        from nbkit.parallel.export import SHARDS, note_models
+
         policy, value = trainer.parallel
+        note_models(path, {SHARDS: policy.model, f"{SHARDS}_value": value.model})
         policy.save(path, len(trainer.history), state=trainer.state_dict(), beside={"value": value})
         return
     write_checkpoint(path, {"trainer": trainer.state_dict()})

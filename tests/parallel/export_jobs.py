@@ -1,0 +1,16 @@
+"""What runs inside the processes of the tests of the export."""
+
+from pathlib import Path
+
+from tests.parallel import jobs
+
+
+def trained_weights(name, word, folder):
+    """The whole weights of the models after two updates, which the folder holds."""
+    trainer = jobs.TRAINERS[name](word)
+    trainer.run(
+        progress=False, stop=lambda metrics: metrics["update"] == 2, checkpoint=Path(folder)
+    )
+    both = trainer.parallel if name == "rlhf" else (trainer.parallel,)
+    named = zip(("policy", "value"), both, strict=False)
+    return {key: {k: v.numpy() for k, v in one.whole_state().items()} for key, one in named}
