@@ -1,4 +1,4 @@
-# Generated, sha256 a9045eff15b15e98
+# Generated, sha256 b2743690dee2e7cd
 """Training script of the job `dpo_7b`, tangled from notebooks/22_dpo.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -25,6 +25,7 @@ from nbkit.envs.helpful import encode_pairs, preference_pairs
 from nbkit.parallel import Parallel, ParallelConfig, connect, join
 from nbkit.parallel.checkpoint import SHARDS, read_shards, write_shards
 from nbkit.parallel.counts import gather_objects
+from nbkit.parallel.export import note_model
 from nbkit.policies_hf import tiny_model
 from nbkit.trainers.dpo_batch import PairScores, pair_batch, pair_scores
 from nbkit.trainers.dpo_config import DPOConfig, Kind
@@ -142,6 +143,8 @@ def main(config: Config) -> dict:
         pairs = load_pairs(config, tokenizer)
         settings_of_adam = {"lr": config.learning_rate, "weight_decay": 0.0}
         parallel.prepare(model, lambda some: torch.optim.AdamW(some, **settings_of_adam))
+        if run.folder is not None:
+            note_model(run.folder, parallel.model)  # for `nbkit export`
         size = config.micro_batch // 2
         batch = size * config.accumulation * world.size
         # Before a checkpoint is read: the reference is the model as it was handed over.

@@ -1,4 +1,4 @@
-# Generated, sha256 b8a08b23a44de7e9
+# Generated, sha256 42097b037133173e
 """Training script of the job `grpo_gsm8k`, tangled from notebooks/23_rlvr.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -23,12 +23,13 @@ from nbkit.data.gsm8k import WordProblem, load_gsm8k
 from nbkit.envs.word_problems import StoryVocabulary, draw_stories, story_corpus
 from nbkit.generate import clear, generate
 from nbkit.parallel import ParallelConfig, connect, join
+from nbkit.parallel.checkpoint import SHARDS, read_shards, write_shards
+from nbkit.parallel.export import note_model
 from nbkit.policies_hf import tiny_model
 from nbkit.rewards import simple_grpo
 from nbkit.rewards.compose import Composed
 from nbkit.trainers import sft
 from nbkit.trainers.grpo import VARIANTS, GRPOTrainer, variant
-from nbkit.trainers.grpo_checkpoint import resume, save
 
 
 @dataclass(frozen=True)
@@ -243,9 +244,12 @@ def learn(config: Config, run: Run) -> dict:
         with parallel.gathered() as whole:
             return held_out_accuracy(whole, vocabulary, held_out, config)
 
+    if run.folder is not None:
+        note_model(run.folder, parallel.model)  # for `nbkit export`
     found = run.resume()
     if found is not None:
-        resume(found.folder / "trainer", trainer)
+        read_shards(parallel, found.folder / SHARDS)
+        trainer.load_state_dict(found.state["trainer"])
     # Measured once: after a resumption the model is no longer the one it began with.
     before = accuracy() if found is None else found.state["before"]
     while not trainer.finished:
@@ -256,9 +260,9 @@ def learn(config: Config, run: Run) -> dict:
         run.log(done, metrics)
         run.checkpoint(
             done,
-            lambda: {"before": before},
+            lambda: {"before": before, "trainer": trainer.state_dict()},
             every=config.save_every,
-            write=lambda folder: save(folder / "trainer", trainer),
+            write=lambda folder: write_shards(parallel, folder / SHARDS),
         )
     if run.folder is not None:
         weights = parallel.whole_state()  # every rank takes part

@@ -1,4 +1,4 @@
-# Generated, sha256 df6fae08bab383f1
+# Generated, sha256 91ad7fc117db9812
 """Training script of the job `rlhf_7b`, tangled from notebooks/21_rlhf.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -29,7 +29,8 @@ from nbkit.envs.helpful import HelpfulVocabulary, preference_pairs
 from nbkit.generate import clear, generate
 from nbkit.losses import reward_model_loss
 from nbkit.parallel import Parallel, ParallelConfig, World, connect, join
-from nbkit.parallel.checkpoint import read_shards, write_shards
+from nbkit.parallel.checkpoint import SHARDS, read_shards, write_shards
+from nbkit.parallel.export import note_model
 from nbkit.parallel.streams import GlobalBatches, mine, rank_seed
 from nbkit.policies_value import ScalarModel
 from nbkit.trainers.kl_controller import AdaptiveKL, FixedKL
@@ -219,7 +220,13 @@ def save_model(parallel: Parallel, model: nn.Module, folder: Path, config: Confi
 
 
 def go_on(run: Run, order: GlobalBatches, learners: dict[str, Parallel]):
-    """Continue from the newest checkpoint, if there is one: its step and its state."""
+    """Continue from the newest checkpoint, if there is one: its step and its state.
+
+    The shapes of the models are noted in the run, so that `nbkit export` can write them.
+    """
+    if run.folder is not None:
+        for name, parallel in learners.items():
+            note_model(run.folder, parallel.model, name)
     found = run.resume()
     if found is None:
         return 0, {}
@@ -244,7 +251,7 @@ def keep(
 def fit(run: Run, config: Config, parallel: Parallel, rows: list, count_of, loss_of) -> float:
     """Stages 1 and 2: gradient steps on global batches; return the last loss."""
     world, order = parallel.world, GlobalBatches(len(rows), config.batch, config.seed)
-    step, _ = go_on(run, order, {"model": parallel})
+    step, _ = go_on(run, order, {SHARDS: parallel})
     loss = run.history[-1]["loss"] if run.history else float("nan")
     while step < config.steps:
         rate = schedule(step, config.steps, config.learning_rate, config.warmup)
@@ -262,7 +269,7 @@ def fit(run: Run, config: Config, parallel: Parallel, rows: list, count_of, loss
             (loss,) = parallel.total(seen)
         step += 1
         run.log(step, {"loss": loss, "gradient_norm": norm, "learning_rate": rate, **peak()})
-        keep(run, step, order, {"model": parallel}, config.save_every)
+        keep(run, step, order, {SHARDS: parallel}, config.save_every)
     return loss
 
 
@@ -464,7 +471,7 @@ def run_ppo(run: Run, config: Config, world: World) -> dict:
         else FixedKL(config.kl_coefficient)
     )
     order = GlobalBatches(len(prompts), config.batch, config.seed)
-    learners = {"policy": policy, "value": value}
+    learners = {SHARDS: policy, f"{SHARDS}_value": value}
     own = torch.Generator()
     step, state = go_on(run, order, learners)
     if state:

@@ -1,4 +1,4 @@
-# Generated, sha256 cbe8eb7c8522257c
+# Generated, sha256 62a09b7ee14648c2
 """Training script of the job `sft_7b`, tangled from notebooks/21_rlhf.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -22,7 +22,8 @@ from nbkit.data.encode import Example, encode_preferences
 from nbkit.data.hh import hh_files, load_hh
 from nbkit.envs.helpful import HelpfulVocabulary, preference_pairs
 from nbkit.parallel import Parallel, ParallelConfig, connect, join
-from nbkit.parallel.checkpoint import read_shards, write_shards
+from nbkit.parallel.checkpoint import SHARDS, read_shards, write_shards
+from nbkit.parallel.export import note_model
 from nbkit.parallel.streams import GlobalBatches, mine
 from nbkit.policies_hf import tiny_model
 from nbkit.trainers.sft import answer_logprobs, schedule, sft_batch
@@ -116,11 +117,13 @@ def main(config: Config) -> dict:
             model.eval(),  # no dropout
             lambda some: torch.optim.AdamW(some, lr=config.learning_rate, betas=(0.9, 0.95)),
         )
+        if run.folder is not None:
+            note_model(run.folder, parallel.model)  # for `nbkit export`
         order, step = GlobalBatches(len(rows), config.batch, config.seed), 0
         found = run.resume()
         if found is not None:
             order.load_state_dict(found.state["order"])
-            read_shards(parallel, found.folder / "model")
+            read_shards(parallel, found.folder / SHARDS)
             step = found.step
         while step < config.steps:
             rate = schedule(step, config.steps, config.learning_rate, config.warmup)
@@ -136,7 +139,7 @@ def main(config: Config) -> dict:
                 step,
                 lambda: {"order": order.state_dict()},
                 every=config.save_every,
-                write=lambda folder: write_shards(parallel, folder / "model"),
+                write=lambda folder: write_shards(parallel, folder / SHARDS),
             )
         if run.folder is not None:
             weights = parallel.whole_state()

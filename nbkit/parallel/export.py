@@ -44,7 +44,7 @@ def note_model(run: Path, model: Any, shards: str = SHARDS) -> bool:
     plain = unwrap(getattr(model, "module", model))
     scalar = isinstance(plain, ScalarModel)
     config = getattr(plain.body if scalar else plain, "config", None)
-    if not hasattr(config, "save_pretrained"):
+    if config is None or not hasattr(config, "save_pretrained"):
         return False
     if rank() == 0:
         final = shape_folder(run, shards)
@@ -179,7 +179,10 @@ def import_model(folder: Path, run: Path) -> Path:
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     if new.exists():
         shutil.rmtree(new)
-    flat = {f"model|{name}": p.detach() for name, p in model.named_parameters()}
+    persistent = set(model.state_dict(keep_vars=True))
+    tensors = {name: p.detach() for name, p in model.named_parameters()}
+    tensors |= {name: b for name, b in model.named_buffers() if name in persistent}
+    flat = {f"model|{name}": value for name, value in tensors.items()}
     dcp.save(flat, storage_writer=FileSystemWriter(new / SHARDS), no_dist=True)
     write_manifest(new / SHARDS, backend="imported", world_size=1, groups=[])
     note_model(run, model)
