@@ -48,6 +48,7 @@ class Parallel(ABC):
         self.model: Any = None
         self.optimiser: Any = None
         self._plain: Any = None
+        self._has_gradients = False
 
     # ---- set-up
 
@@ -83,7 +84,8 @@ class Parallel(ABC):
         """Place a model that only scores (reference, reward): on the device, without gradients.
 
         DDP would refuse it, because there is no gradient to reduce. Every rank holds all of it,
-        except under FSDP2, which shards it like the policy.
+        except under FSDP2, which shards it like the policy. Its forward pass has the precision of
+        the policy's, so that equal weights give equal logits.
         """
         return model.to(self.world.device).requires_grad_(False).eval()
 
@@ -145,6 +147,7 @@ class Parallel(ABC):
         """
         # Every back-end averages gradients over the ranks; here that division is undone, visibly.
         self._backward(loss * self.world.size)
+        self._has_gradients = True
 
     def _backward(self, loss: Tensor) -> None:
         loss.backward()
@@ -153,9 +156,16 @@ class Parallel(ABC):
         """Clip to a global norm, step, clear the gradients; return the norm before clipping.
 
         Raises:
+            ValueError: no ``backward`` since the last step.
             RuntimeError: a norm that is not finite; no step is taken.
 
         """
+        if not self._has_gradients:
+            raise ValueError(
+                "a step without a micro-batch: call `backward` for a part of the loss first; if no "
+                "rank has one, leave the step out"
+            )
+        self._has_gradients = False
         norm = self._step(math.inf if max_norm is None else max_norm)
         if not math.isfinite(norm):
             raise RuntimeError(
@@ -213,9 +223,10 @@ class Parallel(ABC):
 
         """
         parameters = dict(self._plain.named_parameters())
+        groups = self.optimiser.param_groups
         found: State = {"model": dict(self._named()), "optimiser": {}}
         for kind, names in kinds.items():
-            made = {name: _like(kind, parameters[name]) for name in names}
+            made = {name: _like(kind, parameters[name], groups) for name in names}
             found["optimiser"][kind] = made
         return found
 
@@ -258,7 +269,22 @@ def _whole(value: Any) -> Tensor:
     return tensor.detach()
 
 
-def _like(kind: str, parameter: Tensor) -> Tensor:
-    if kind == "step":  # a count, the same for all; torch keeps it on the CPU unless fused
-        return torch.zeros((), dtype=torch.float32)
+def _like(kind: str, parameter: Tensor, groups: list[dict[str, Any]]) -> Tensor:
+    if kind == "step":  # a count, the same for all
+        return torch.zeros((), dtype=torch.float32, device=count_beside(parameter, groups))
     return torch.zeros_like(parameter.detach())
+
+
+def count_beside(parameter: Tensor, groups: list[dict[str, Any]]) -> torch.device:
+    """Where torch keeps the number of steps of a parameter.
+
+    A kernel that steps without the CPU ("fused", "capturable") needs it on its own device; for all
+    others a number on the CPU costs least.
+
+    Args:
+        parameter: what the optimiser steps.
+        groups: the optimiser's.
+
+    """
+    beside = any(group.get("fused") or group.get("capturable") for group in groups)
+    return parameter.device if beside else torch.device("cpu")

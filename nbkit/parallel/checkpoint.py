@@ -81,7 +81,7 @@ def load(
     Raises:
         BrokenCheckpointError: no checkpoint is as it was written (a ManifestError if a hash says
             so); nothing was read.
-        ValueError: another model.
+        ValueError: another model, or another optimiser; nothing was read.
         FileNotFoundError: no checkpoint of this step.
 
     """
@@ -120,6 +120,7 @@ def write_shards(parallel: Parallel, folder: Path) -> None:
         folder,
         backend=parallel.config.backend,
         world_size=parallel.world.size,
+        optimiser=type(parallel.optimiser).__name__,
         groups=groups_of(parallel.optimiser),
     )
 
@@ -134,29 +135,77 @@ def read_shards(parallel: Parallel, folder: Path, *, checked: bool = False) -> N
 
     Raises:
         ManifestError: the folder is not as it was written.
-        ValueError: another model.
+        ValueError: another model, or another optimiser; nothing was read.
 
     """
     manifest = parse_manifest(folder) if checked else read_manifest(folder)
     reader = FileSystemReader(folder)
-    stored = set(reader.read_metadata().state_dict_metadata)
+    stored = reader.read_metadata().state_dict_metadata
     kinds: dict[str, list[str]] = {}
     for key in stored:
         place, _, rest = key.partition("|")
         if place == "optimiser":
             kind, _, name = rest.partition("|")
             kinds.setdefault(kind, []).append(name)
-    wanted = {name for name, _ in parallel._plain.named_parameters()}
-    there = {key.partition("|")[2] for key in stored if key.startswith("model|")}
-    if wanted - there:
-        raise ValueError(f"{folder} is of another model: it lacks {min(wanted - there)}")
+    _check_names(parallel, folder, stored)
+    _check_optimiser(parallel, folder, manifest, kinds)
     state = parallel.empty_state({kind: sorted(names) for kind, names in sorted(kinds.items())})
-    dcp.load(flatten(state), storage_reader=reader, no_dist=not dist.is_initialized())
+    flat = flatten(state)
+    _check_shapes(folder, flat, stored)
+    dcp.load(flat, storage_reader=reader, no_dist=not dist.is_initialized())
     parallel.put(state)
     groups = parallel.optimiser.param_groups
     # An imported model comes without an optimiser: the settings stay as they are.
     for group, noted in zip(groups, manifest["groups"] or [{}] * len(groups), strict=True):
         group.update({k: tuple(v) if isinstance(v, list) else v for k, v in noted.items()})
+
+
+def _check_names(parallel: Parallel, folder: Path, stored: Mapping[str, Any]) -> None:
+    """Refuse a checkpoint that holds other tensors than the model has."""
+    plain = parallel._plain
+    persistent = set(plain.state_dict(keep_vars=True))
+    buffers = {name for name, _ in plain.named_buffers()}
+    wanted = {name for name, _ in plain.named_parameters()} | (buffers & persistent)
+    there = {key.partition("|")[2] for key in stored if key.startswith("model|")}
+    if wanted - there:
+        raise ValueError(f"{folder} is of another model: it lacks {min(wanted - there)}")
+    # A buffer may have been saved once and computed since.
+    if there - wanted - buffers:
+        name = min(there - wanted - buffers)
+        raise ValueError(f"{folder} is of another model: it holds {name}, which this one lacks")
+
+
+def _check_shapes(folder: Path, flat: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
+    """Refuse a checkpoint whose tensors have other shapes."""
+    for key, value in flat.items():
+        if key not in stored:
+            raise ValueError(f"{folder} is of another run: it lacks {key}")
+        there, here = tuple(getattr(stored[key], "size", ())), tuple(value.shape)
+        if there != here:
+            raise ValueError(
+                f"{folder} is of another model: there the shape of {key} is {there}, here {here}"
+            )
+
+
+def _check_optimiser(
+    parallel: Parallel, folder: Path, manifest: Mapping[str, Any], kinds: dict[str, list[str]]
+) -> None:
+    """Refuse the state of another kind of optimiser, or of parameters that do not learn here."""
+    groups, here = manifest["groups"], type(parallel.optimiser).__name__
+    if not groups:  # an imported model
+        return
+    there = manifest.get("optimiser", here)
+    if there != here:
+        raise ValueError(f"{folder} is of another optimiser: {there} wrote it, here is {here}")
+    if len(groups) != len(parallel.optimiser.param_groups):
+        raise ValueError(
+            f"{folder} is of another optimiser: there are {len(groups)} groups of parameters in "
+            f"it, here {len(parallel.optimiser.param_groups)}"
+        )
+    learns = {name for name, p in parallel._plain.named_parameters() if p.requires_grad}
+    other = {name for names in kinds.values() for name in names} - learns
+    if other:
+        raise ValueError(f"{folder} is of another run: {min(other)} learned there, not here")
 
 
 def flatten(state: dict[str, dict[str, Any]]) -> dict[str, Tensor]:

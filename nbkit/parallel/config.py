@@ -36,7 +36,8 @@ class ParallelConfig:
             them again for the backward pass. False keeps them: more memory, less traffic.
         bucket_mb: megabytes of gradients that are reduced in one message.
         nvme_path: folder on a fast disk, for "zero3-nvme".
-        seed: of data order and sampling, see ``nbkit.parallel.streams``.
+        seed: of the run, noted with its other settings. A back-end draws no random numbers; a
+            training script hands its seed to ``nbkit.parallel.streams`` itself.
 
     """
 
@@ -53,7 +54,16 @@ class ParallelConfig:
         check_choice("backend", self.backend, tuple(BACKENDS))
         check_choice("precision", self.precision, ("float32", "bfloat16"))
         check_choice("checkpointing", self.checkpointing, ("none", "full", "selective", "wide"))
+        for name in ("compile", "reshard_after_forward"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} must be True or False; got {getattr(self, name)!r}")
+        for name in ("bucket_mb", "seed"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise ValueError(f"{name} must be a whole number; got {value!r}")
         check_number("bucket_mb", self.bucket_mb, 1)
+        if self.nvme_path is not None and not str(self.nvme_path).strip():
+            raise ValueError("nvme_path is empty; name a folder on a fast disk, or leave it out")
         if self.offload == "nvme" and self.nvme_path is None:
             raise ValueError("nvme_path is missing: backend 'zero3-nvme' needs a folder on a disk")
         if self.compile and self.family == "deepspeed" and self.stage == 3:

@@ -1,6 +1,7 @@
 """DeepSpeed compiles helpers on first use; they are built once, into the project's own cache."""
 
 import os
+import sys
 import time
 import warnings
 from pathlib import Path
@@ -10,7 +11,20 @@ import torch
 
 from nbkit.provenance import ROOT
 
-CACHE = ROOT / ".cache" / "torch_extensions"
+
+def cache_of(torch_version: str, python: tuple[int, int]) -> Path:
+    """Where helpers lie that were compiled against one torch and one Python; no other loads them.
+
+    Args:
+        torch_version: as torch tells it, "2.13.0+cpu".
+        python: (3, 11).
+
+    """
+    name = f"torch{torch_version.replace('+', '_')}_py{python[0]}{python[1]}"
+    return ROOT / ".cache" / "torch_extensions" / name
+
+
+CACHE = cache_of(torch.__version__, sys.version_info[:2])
 
 
 def set_environment(device: torch.device | str) -> None:

@@ -25,6 +25,11 @@ class Single(Parallel):
 
     trains: ClassVar[str] = "everything whole, once"
 
+    def frozen(self, model: nn.Module) -> Any:
+        """As in ``Parallel``; its forward pass has the precision of the policy's."""
+        _autocast(model, self.config.precision, self.world.device)
+        return super().frozen(model)
+
     def _wrap(self, model: nn.Module, make_optimiser: MakeOptimiser) -> None:
         _autocast(model, self.config.precision, self.world.device)
         self.model = model
@@ -35,6 +40,11 @@ class DDP(Parallel):
     """Everything whole on each rank; gradients are averaged in buckets during the backward pass."""
 
     trains: ClassVar[str] = "everything whole on each rank; gradients all-reduced"
+
+    def frozen(self, model: nn.Module) -> Any:
+        """As in ``Parallel``; its forward pass has the precision of the policy's."""
+        _autocast(model, self.config.precision, self.world.device)
+        return super().frozen(model)
 
     def _wrap(self, model: nn.Module, make_optimiser: MakeOptimiser) -> None:
         device = self.world.device

@@ -66,6 +66,13 @@ def join(device: str | None = None, *, timeout_s: float = 600.0) -> World:
     return World(dist.get_rank(), dist.get_world_size(), where)
 
 
+def alone(device: torch.device) -> None:
+    """Make a process group of one, which the libraries want even where no launcher was used."""
+    store = dist.TCPStore("127.0.0.1", 0, 1, is_master=True)  # at a port that the system chooses
+    name = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(name, store=store, rank=0, world_size=1)
+
+
 def leave() -> None:
     """Leave the process group, if there is one."""
     if dist.is_initialized():

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Shard
 
-from nbkit.parallel.base import MakeOptimiser, Parallel, State
+from nbkit.parallel.base import MakeOptimiser, Parallel, State, count_beside
 from nbkit.parallel.config import ParallelConfig
 from nbkit.parallel.deepspeed_setup import need_nvme, ready
 
@@ -67,8 +66,6 @@ class Zero(Parallel):
         if self.config.offload == "nvme":
             need_nvme()
         deepspeed = ready(self.world.device)
-        if not dist.is_initialized():
-            alone(self.world.device)
         learning = [p for p in model.parameters() if p.requires_grad]
         self.model, self._zero, _, _ = deepspeed.initialize(
             model=model,
@@ -79,6 +76,14 @@ class Zero(Parallel):
         )
         self.optimiser = self._zero.optimizer  # torch's own, over the flat shards
         self._mesh = init_device_mesh("cpu", (self.world.size,))
+
+    def frozen(self, model: nn.Module) -> Any:
+        """As in ``Parallel``; in bfloat16 parameters are cast, as DeepSpeed casts a policy's."""
+        if self.config.precision == "bfloat16":
+            for parameter in model.parameters():
+                if parameter.dtype == torch.float32:
+                    parameter.data = parameter.data.bfloat16()
+        return super().frozen(model)
 
     def _backward(self, loss: Tensor) -> None:
         self.model.backward(loss)
@@ -200,14 +205,14 @@ class Zero(Parallel):
     def _make_states(self, kinds: dict[str, dict[str, Tensor]]) -> None:
         zero = self._zero
         sharded = self.config.stage == 3
-        flats = (
-            zero.fp32_partitioned_groups_flat if sharded else zero.single_partition_of_fp32_groups
-        )
+        # Stage 1 in bfloat16 is a class of its own, with a name of its own for the same list.
+        flats = next(getattr(zero, name) for name in _FLATS[sharded] if hasattr(zero, name))
         for flat in flats:
             state = self.optimiser.state[flat]
             for kind, values in kinds.items():
                 if kind == "step":
-                    state["step"] = next(iter(values.values())).clone()
+                    count = next(iter(values.values())).clone()
+                    state["step"] = count.to(count_beside(flat, self.optimiser.param_groups))
                 else:
                     state[kind] = torch.zeros_like(flat.detach())
         if not sharded:
@@ -237,11 +242,11 @@ class Zero(Parallel):
         )
 
 
-def alone(device: torch.device) -> None:
-    """A process group of one, which DeepSpeed wants even then."""
-    store = dist.TCPStore("127.0.0.1", 0, 1, is_master=True)  # at a port that the system chooses
-    name = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(name, store=store, rank=0, world_size=1)
+# below stage 3 (False) and at stage 3 (True): where DeepSpeed keeps this rank's float32 weights
+_FLATS = {
+    False: ("single_partition_of_fp32_groups", "fp32_groups_flat_partition"),
+    True: ("fp32_partitioned_groups_flat",),
+}
 
 
 def write_config(config: ParallelConfig, path: Path) -> None:

@@ -72,6 +72,81 @@ def prepared(word, weights=0, width=16, **settings):
     return parallel
 
 
+def without_a_launcher(word, folder):
+    """Losses of three steps, a checkpoint between, in a process that nobody has given a rank."""
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        os.environ.pop(name, None)
+    parallel = prepared(word, nvme_path=folder if word == "zero3-nvme" else None)
+    losses = [sft_step(parallel, step) for step in range(2)]
+    parallel.save(Path(folder), 2)
+    parallel.load(Path(folder))
+    return [*losses, sft_step(parallel, 2)]
+
+
+def scores(word, precision):
+    """Logits of a policy and of a frozen model of the same weights, and in float32."""
+    parallel = prepared(word, precision=precision)
+    frozen = parallel.frozen(model(seed=0, layers=2, width=16))
+    ids = batch(0)[0]
+    with torch.no_grad():
+        nets = (parallel.model, frozen, model(seed=0, layers=2, width=16).eval())
+        parallel.model.eval()
+        found = [net(input_ids=ids, use_cache=False).logits for net in nets]
+    return [str(x.dtype) for x in found], [x.float().numpy() for x in found]
+
+
+def steps_without_a_micro_batch(word):
+    """What a step says when no rank has anything, before and after one that had."""
+    parallel, said = prepared(word), []
+    for number in range(2):
+        list(parallel.parts([]))
+        try:
+            parallel.step(1.0)
+        except ValueError as error:
+            said.append(str(error))
+        sft_step(parallel, number)
+    return said
+
+
+def other_models(word, folder):
+    """What `load` says to a checkpoint of another model or optimiser; weights afterwards."""
+    folder, made = Path(folder), {}
+
+    def make(optimiser=adamw, **sizes):
+        parallel = connect(ParallelConfig(backend=word), join("cpu", timeout_s=60))
+        net = model(**{"layers": 2, "width": 16, **sizes})
+        parallel.prepare(net.train(), optimiser)
+        return parallel
+
+    def sgd(parameters):
+        return torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
+
+    one_thread()
+    for name, sizes in {"usual": {}, "deep": {"layers": 3}, "wide": {"width": 32}}.items():
+        made[name] = make(**sizes)
+        sft_step(made[name], 0)
+        made[name].save(folder / name, 1)
+    trials = {
+        "deep into shallow": (make(), "deep"),
+        "deep into shallow, SGD": (make(sgd), "deep"),
+        "imported deep into shallow": (make(), "imported"),
+        "shallow into deep": (make(layers=3), "usual"),
+        "wide into narrow": (make(), "wide"),
+        "AdamW into SGD": (make(sgd), "usual"),
+    }
+    said = {}
+    for name, (parallel, where) in trials.items():
+        before = everything(parallel)
+        try:
+            parallel.load(folder / where)
+        except ValueError as error:
+            said[name] = str(error)
+        after = everything(parallel)
+        assert all(np.array_equal(before[key], after[key]) for key in before)
+    make().load(folder / "usual")
+    return said
+
+
 def sft(word, steps=STEPS, **settings):
     """Losses, norms and the weights at the end."""
     parallel = prepared(word, **settings)
@@ -212,9 +287,9 @@ def ranks(size, function, *arguments, timeout_s=60.0):
     return run_ranks(function, size, *arguments, timeout_s=timeout_s, preload=PRELOAD)
 
 
-def saved_and_unbroken(word, folder):
+def saved_and_unbroken(word, folder, precision="float32"):
     """Save after five of ten steps and go on; losses, and the whole state at step 5 and 10."""
-    parallel = prepared(word)
+    parallel = prepared(word, precision=precision)
     batches = GlobalBatches(64, ROWS, seed=3)
     controller = {"coefficient": 0.2}
     losses, middle = [], None
@@ -227,10 +302,10 @@ def saved_and_unbroken(word, folder):
     return losses, middle, everything(parallel)
 
 
-def resumed(word, folder, steps=5):
+def resumed(word, folder, steps=5, precision="float32"):
     """A new process: other random states, other weights, then load and take the other five."""
     torch.manual_seed(999)
-    parallel = prepared(word, weights=77)
+    parallel = prepared(word, weights=77, precision=precision)
     batches, controller = GlobalBatches(64, ROWS, seed=3), {"coefficient": 0.0}
     state = parallel.load(Path(folder))
     batches.load_state_dict(state["batches"])

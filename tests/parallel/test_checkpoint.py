@@ -18,7 +18,7 @@ from nbkit.parallel.deepspeed_setup import drop_dead_locks
 from nbkit.parallel.export import export_run, import_model, newest, note_model
 from nbkit.parallel.manifest import ManifestError, read_manifest, write_manifest
 from nbkit.parallel.ports import candidate, ephemeral_range, free_port
-from nbkit.parallel.world import World
+from nbkit.parallel.world import World, leave
 from tests.rlvr.small import model
 
 pytestmark = pytest.mark.chapter(33)
@@ -134,6 +134,64 @@ def test_another_model_is_refused(run):
         parallel.load(run)
 
 
+def test_the_state_of_a_parameter_that_is_fixed_here_is_refused(run):
+    net = model(seed=0)
+    fixed = next(name for name, _ in net.named_parameters())
+    net.get_parameter(fixed).requires_grad_(False)
+    parallel = connect(ParallelConfig(), World())
+    parallel.prepare(net, adamw)
+    with pytest.raises(ValueError, match=f"{fixed} learned there, not here"):
+        parallel.load(run)
+
+
+def test_another_number_of_groups_is_refused(run):
+    parallel = connect(ParallelConfig(), World())
+    parallel.prepare(
+        model(seed=0), lambda parameters: torch.optim.AdamW([{"params": [p]} for p in parameters])
+    )
+    with pytest.raises(ValueError, match="there are 1 groups of parameters in it"):
+        parallel.load(run)
+
+
+@pytest.mark.parametrize("word", ("fused", "capturable", "neither"))
+def test_the_number_of_steps_is_where_torch_would_put_it(word):
+    parallel = connect(ParallelConfig(), World())
+    parallel.prepare(model(seed=0), adamw)
+    parallel._plain.to("meta")  # any device that is not the CPU
+    (group,) = parallel.optimiser.param_groups
+    group.update(fused=word == "fused", capturable=word == "capturable")
+    name = next(name for name, _ in parallel._plain.named_parameters())
+    state = parallel.empty_state({"step": [name]})
+    right = "cpu" if word == "neither" else "meta"
+    assert state["optimiser"]["step"][name].device.type == right
+
+
+def test_a_step_needs_a_gradient():
+    parallel = prepared()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="a step without a micro-batch"):
+            parallel.step()
+        step(parallel)
+
+
+def test_processes_that_have_not_joined_are_refused():
+    with pytest.raises(ValueError, match="2 processes, but this one has not joined"):
+        connect("ddp", World(0, 2))
+
+
+def test_helpers_of_another_torch_or_python_lie_elsewhere():
+    versions = [("2.13.0+cpu", (3, 11)), ("2.11.0+cpu", (3, 11)), ("2.13.0+cpu", (3, 12))]
+    folders = [deepspeed_setup.cache_of(*version) for version in versions]
+    assert [folder.name for folder in folders] == [
+        "torch2.13.0_cpu_py311",
+        "torch2.11.0_cpu_py311",
+        "torch2.13.0_cpu_py312",
+    ]
+    assert (
+        deepspeed_setup.cache_of(torch.__version__, sys.version_info[:2]) == deepspeed_setup.CACHE
+    )
+
+
 def test_a_manifest_lists_folders_below(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "x").write_text("1")
@@ -240,6 +298,11 @@ def test_ports_do_not_clash():
         ({"precision": "fp8"}, "precision"),
         ({"backend": "zero3-nvme"}, "nvme_path"),
         ({"bucket_mb": 0}, "bucket_mb"),
+        ({"bucket_mb": 2.5}, "bucket_mb must be a whole number; got 2.5"),
+        ({"compile": "no"}, "compile must be True or False; got 'no'"),
+        ({"reshard_after_forward": "no"}, "reshard_after_forward must be True or False"),
+        ({"backend": "zero3-nvme", "nvme_path": ""}, "nvme_path is empty"),
+        ({"seed": "7"}, "seed must be a whole number"),
         ({"backend": "zero3", "compile": True}, "compile does not go with backend 'zero3'"),
         ({"backend": "zero3-offload", "compile": True}, "choose 'fsdp2' or 'zero2'"),
     ],
@@ -264,8 +327,11 @@ def test_single_among_several_and_gradients_that_are_not_finite():
 def test_a_disk_without_its_library_is_refused(monkeypatch, tmp_path):
     monkeypatch.setattr(deepspeed_setup, "nvme_ready", lambda: False)
     parallel = connect(ParallelConfig(backend="zero3-nvme", nvme_path=str(tmp_path)), World())
-    with pytest.raises(RuntimeError, match="install libaio-dev"):
-        parallel.prepare(model(), adamw)
+    try:
+        with pytest.raises(RuntimeError, match="install libaio-dev"):
+            parallel.prepare(model(), adamw)
+    finally:
+        leave()
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")

@@ -5,8 +5,11 @@ from functools import partial
 import numpy as np
 import pytest
 
+from nbkit.parallel import BACKENDS
 from nbkit.parallel.deepspeed_setup import CACHE, nvme_ready
+from nbkit.parallel.export import import_model
 from tests.parallel import jobs
+from tests.rlvr.small import model
 
 pytestmark = [pytest.mark.slow, pytest.mark.chapter(32, 33, 34)]
 
@@ -100,6 +103,45 @@ def test_in_bfloat16_they_agree_as_far_as_it_reaches(word, low, alone):
         assert all(x.dtype == np.float32 for x in weights.values())
 
 
+@pytest.mark.parametrize("word", ("single", "ddp", "fsdp2", "zero1", "zero2", "zero3"))
+@pytest.mark.parametrize("precision", ("float32", "bfloat16"))
+def test_a_frozen_model_scores_in_the_precision_of_the_policy(word, precision):
+    """Else a KL of equal models is not 0."""
+    for dtypes, (policy, frozen, exact) in jobs.ranks(1, jobs.scores, word, precision):
+        assert dtypes[0] == dtypes[1]
+        assert np.array_equal(policy, frozen)
+        assert np.array_equal(policy, exact) is (precision == "float32")
+        np.testing.assert_allclose(policy, exact, rtol=0, atol=0.2)
+
+
+@pytest.mark.parametrize("word", ("ddp", "fsdp2", "zero1", "zero3"))
+def test_a_step_without_a_micro_batch_is_refused(word):
+    for said in jobs.ranks(2, jobs.steps_without_a_micro_batch, word):
+        assert len(said) == 2
+        assert all(line.startswith("a step without a micro-batch") for line in said)
+
+
+OTHERS = {
+    "deep into shallow": "is of another model: it holds model.layers.2.input_layernorm.weight",
+    "deep into shallow, SGD": "is of another model: it holds model.layers.2.input_layernorm.weight",
+    "imported deep into shallow": "another model: it holds model.layers.2.input_layernorm.weight",
+    "shallow into deep": "is of another model: it lacks model.layers.2.input_layernorm.weight",
+    "wide into narrow": "is of another model: there the shape of model|",
+    "AdamW into SGD": "is of another optimiser: AdamW wrote it, here is SGD",
+}
+
+
+@pytest.mark.parametrize("word", ("single", "fsdp2", "zero1"))
+def test_checkpoints_of_other_models_and_optimisers_are_refused(word, tmp_path):
+    model(layers=3, width=16).save_pretrained(tmp_path / "hub")
+    import_model(tmp_path / "hub", tmp_path / "imported")
+    size = 1 if word == "single" else 2
+    for said in jobs.ranks(size, jobs.other_models, word, str(tmp_path), timeout_s=120):
+        assert said.keys() == OTHERS.keys()
+        for name, words in OTHERS.items():
+            assert words in said[name]
+
+
 BUILT = (CACHE / "async_io" / "async_io.so").exists() and nvme_ready()
 
 
@@ -113,8 +155,15 @@ def test_the_optimiser_on_a_disk_equals_one_process(tmp_path):
         assert on_disk > 8 * 400_000  # both moments of most weights
 
 
+@pytest.mark.parametrize("word", [word for word in BACKENDS if BUILT or word != "zero3-nvme"])
+def test_one_process_without_a_launcher_is_enough(word, alone, tmp_path):
+    (losses,) = jobs.ranks(1, jobs.without_a_launcher, word, str(tmp_path))
+    np.testing.assert_allclose(losses, alone["sft"][0][:3], rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("word", ("single", *SHARDED))
 def test_resumed_equals_unbroken_to_the_bit_and_reads_anywhere(word, tmp_path):
+    """The weights, the state and the losses, with each rank's random numbers (D19)."""
     size = 1 if word == "single" else 2
     unbroken = jobs.ranks(size, jobs.saved_and_unbroken, word, str(tmp_path), timeout_s=120)
     again = jobs.ranks(size, jobs.resumed, word, str(tmp_path), timeout_s=120)
@@ -129,7 +178,21 @@ def test_resumed_equals_unbroken_to_the_bit_and_reads_anywhere(word, tmp_path):
             assert all(same(unbroken[0][1], start) for _, start, _ in reads)
 
 
+@pytest.mark.parametrize("word", ("fsdp2", "zero1", "zero3"))
+def test_resumed_in_bfloat16_equals_unbroken_to_the_bit(word, tmp_path):
+    """DeepSpeed has another class for stage 1 in bfloat16, with other names."""
+    low = {"precision": "bfloat16"}
+    unbroken = jobs.ranks(2, partial(jobs.saved_and_unbroken, **low), word, str(tmp_path))
+    again = jobs.ranks(2, partial(jobs.resumed, **low), word, str(tmp_path))
+    for (losses, middle, end), (later, start, finish) in zip(unbroken, again, strict=True):
+        assert losses[5:] == later
+        assert same(middle, start)
+        assert same(end, finish)
+
+
+@pytest.mark.parametrize("word", ("fsdp2", "ddp", "zero3"))
 @pytest.mark.parametrize("name", jobs.TRAINERS)
-def test_reinforcement_resumed_on_shards_equals_unbroken(name, tmp_path):
-    unbroken = jobs.ranks(2, jobs.trained, name, "fsdp2", str(tmp_path))
-    assert jobs.ranks(2, jobs.trained_on, name, "fsdp2", str(tmp_path)) == unbroken
+def test_reinforcement_resumed_equals_unbroken(name, word, tmp_path):
+    """A new process has other random numbers until it reads those of each rank (D19)."""
+    unbroken = jobs.ranks(2, jobs.trained, name, word, str(tmp_path), timeout_s=120)
+    assert jobs.ranks(2, jobs.trained_on, name, word, str(tmp_path), timeout_s=120) == unbroken
