@@ -152,8 +152,6 @@ class Zero(Parallel):
 
     def put(self, state: State) -> None:
         """As in ``Parallel``; a fresh optimiser is given its state first."""
-        from deepspeed.utils import safe_set_full_optimizer_state
-
         kinds = state["optimiser"]
         if kinds:
             self._make_states(kinds)
@@ -162,7 +160,7 @@ class Zero(Parallel):
             for kind, values in kinds.items():
                 if kind != "step" and name in values:
                     value = values[name].full_tensor().to(self.world.device)
-                    safe_set_full_optimizer_state(parameter, value, kind)
+                    self._set(parameter, value, kind)
         if self.config.stage == 3:
             self._renew_weights()
 
@@ -183,15 +181,38 @@ class Zero(Parallel):
     def _fill(self, parameter: Any, whole: Tensor) -> None:
         """Put values into a parameter; of stage 3 those of the forward pass follow later."""
         import deepspeed
-        from deepspeed.utils import safe_set_full_fp32_param
 
         if parameter.requires_grad:
-            safe_set_full_fp32_param(parameter, whole)
+            self._set(parameter, whole)
         if self.config.stage < 3:  # the weights of the forward pass are a copy
             parameter.data.copy_(whole)
         elif not parameter.requires_grad:
             with deepspeed.zero.GatheredParameters([parameter], modifier_rank=0):
                 parameter.data.copy_(whole)
+
+    def _set(self, parameter: Any, whole: Tensor, kind: str | None = None) -> None:
+        """Put this rank's part into the float32 weights (None) or a kind of the optimiser's state.
+
+        DeepSpeed's own function fails at stage 3 for a parameter whose elements do not share out
+        evenly, such as a bias of one: it forgets that the last parts are padded.
+        """
+        from deepspeed.utils import safe_set_full_fp32_param, safe_set_full_optimizer_state
+
+        if self.config.stage < 3:
+            if kind is None:
+                safe_set_full_fp32_param(parameter, whole)
+            else:
+                safe_set_full_optimizer_state(parameter, whole, kind)
+            return
+        zero = self._zero
+        part, group = zero._get_fp32_opt_state_partition(
+            parameter, release_swap_buffers=False, optim_state_key=kind
+        )
+        size = part.numel()
+        padded = nn.functional.pad(whole.flatten(), (0, size * self.world.size - whole.numel()))
+        part.data.copy_(padded[size * self.world.rank :][:size])
+        if zero._swappable_optimizer_subgroup(group):
+            zero._optimizer_states_and_gradient_swap_out(group)
 
     def _renew_weights(self) -> None:
         """Stage 3: the shards of the forward pass from those of the optimiser, as after a step."""
