@@ -147,7 +147,6 @@ def test_deepspeed_s_file_is_what_the_run_tells_it(tmp_path, monkeypatch, base, 
         raise StopIteration
 
     monkeypatch.setattr(zero, "ready", lambda device: SimpleNamespace(initialize=initialize))
-    monkeypatch.setattr(zero, "alone", lambda device: None)
     fake = SimpleNamespace(
         config=ParallelConfig(backend=backend, precision=precision),
         world=SimpleNamespace(device=None),
