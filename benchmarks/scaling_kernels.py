@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from qwen_shapes import QWEN
 
+from nbkit.parallel.traffic import covered, exposed
+
 # The first kind with a part in the kernel's name; what fits none is "element-wise and other".
 KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("communication", ("nccl", "gloo:")),
@@ -58,7 +60,7 @@ def by_kind(found: Sequence[tuple[str, float, float]], seconds: float, gpu: bool
     """Sum up kernels (name, start, end) of a step that took `seconds`."""
     talk = [(a, b) for name, a, b in found if kind_of(name) == "communication"]
     work = [(a, b) for name, a, b in found if kind_of(name) != "communication"] if gpu else []
-    exposed = covered([*talk, *work]) - covered(work)
+    alone = exposed(talk, work)
     summed: dict[str, float] = {}
     largest: dict[str, float] = {}
     for name, start, end in found if gpu else ():
@@ -73,18 +75,9 @@ def by_kind(found: Sequence[tuple[str, float, float]], seconds: float, gpu: bool
         "largest": [{"kernel": name[:100], "seconds": value} for name, value in top],
         "communication_seconds": covered(talk),
         "communication_share": covered(talk) / seconds,
-        "communication_exposed_seconds": exposed,
-        "communication_exposed_share": exposed / seconds,
+        "communication_exposed_seconds": alone,
+        "communication_exposed_share": alone / seconds,
     }
-
-
-def covered(spans: Sequence[tuple[float, float]]) -> float:
-    """Length of the union of intervals."""
-    length, end = 0.0, float("-inf")
-    for start, stop in sorted(spans):
-        length += max(0.0, stop - max(start, end))
-        end = max(end, stop)
-    return length
 
 
 def measure_ceiling(setting: dict[str, Any], world: Any) -> dict[str, Any]:

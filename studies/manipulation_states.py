@@ -8,7 +8,6 @@ arms that share one of its differences each.
 """
 
 import json
-import math
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -18,67 +17,44 @@ import typer
 
 from nbkit.authoring.study import compare_head, start_study
 from nbkit.envs.arm_model import Physics
-from nbkit.trainers.arm_settings import REACH, ArmTaskSettings, arm_success
+from nbkit.trainers.arm_settings import REACH, ArmTaskSettings
 
 try:
+    from studies._arm_runs import EPISODES, REAL, follow, judged
     from studies._jobs import run_all
 except ModuleNotFoundError:  # run as a script, with this folder on the path
+    from _arm_runs import EPISODES, REAL, follow, judged
     from _jobs import run_all
 
 SEEDS = (11, 12, 13)
-EPISODES = 500
-REAL = Physics(mass=1.5, damping=2.0, joint_friction_nm=0.06, latency_steps=2)
 _LONGER = replace(REACH, config=replace(REACH.config, total_steps=400_000))
 ARMS: dict[str, ArmTaskSettings] = {
     "reach": REACH,
     "reach, as written": _LONGER,
 }
-POINTS = 60
-
-
-def judged(task: ArmTaskSettings, trainer: Any, physics: Physics, seed: int) -> dict[str, float]:
-    """Success on fresh targets on one kind of arm."""
-    env = task.env(EPISODES, randomisation=None, physics=physics)
-    return arm_success(env, trainer.policy, trainer.normaliser, seed=50_000 + seed)
 
 
 def run_arm(arm: str, seed: int, steps: int | None = None) -> dict[str, Any]:
     """Train one seed of one arm, note its curve, judge it."""
     task = ARMS[arm]
     trainer = task.trainer(seed, **({} if steps is None else {"total_steps": steps}))
-    ended: list[bool] = []
-    curve: list[tuple[int, float]] = []
-    plain_update = trainer._update_normalisers
-
-    def note(rollout: Any) -> None:
-        """Count successes where the trainer looks at its rollout anyway."""
-        ended.extend(rollout.terminated[rollout.done & rollout.valid].tolist())
-        plain_update(rollout)
-
-    trainer._update_normalisers = note  # type: ignore[method-assign]
-    while not trainer.finished:
-        metrics = trainer.step()
-        recent = ended[-300:]
-        success = sum(recent) / len(recent) if recent else math.nan
-        curve.append((int(metrics["steps"]), success))
-    every = max(1, len(curve) // POINTS)
-    kept = [point for point in curve[::every] + curve[-1:] if not math.isnan(point[1])]
+    followed = follow(trainer)
     result: dict[str, Any] = {
-        "steps": [point[0] for point in kept],
-        "success": [round(point[1], 4) for point in kept],
-        "return_last_100": trainer.episodes.mean_return(),
+        "steps": followed["steps"],
+        "success": followed["success"],
+        "return_last_100": followed["last_return"],
     }
     if steps is None:
-        result["held_out"] = judged(task, trainer, Physics(), seed)
+        result["held_out"] = judged(task, trainer, seed, physics=Physics())
         if arm == "reach, as written":
-            result["real"] = judged(task, trainer, REAL, seed)
+            result["real"] = judged(task, trainer, seed, physics=REAL)
             for name, physics in {
                 "mass": Physics(mass=REAL.mass),
                 "damping": Physics(damping=REAL.damping),
                 "joint friction": Physics(joint_friction_nm=REAL.joint_friction_nm),
                 "latency": Physics(latency_steps=REAL.latency_steps),
             }.items():
-                result[f"real: {name} alone"] = judged(task, trainer, physics, seed)
+                result[f"real: {name} alone"] = judged(task, trainer, seed, physics=physics)
     return result
 
 

@@ -22,15 +22,14 @@ from nbkit.envs.arm_randomisation import Ranges
 from nbkit.trainers.arm_settings import REACH
 
 try:
-    from studies._arm_runs import EPISODES, follow, judged
+    from studies._arm_runs import EPISODES, REAL, follow, judged
     from studies._jobs import run_all
 except ModuleNotFoundError:  # run as a script, with this folder on the path
-    from _arm_runs import EPISODES, follow, judged
+    from _arm_runs import EPISODES, REAL, follow, judged
     from _jobs import run_all
 
 SEEDS = (11, 12, 13)
 STEPS = 400_000
-REAL = Physics(mass=1.5, damping=2.0, joint_friction_nm=0.06, latency_steps=2)
 RANGES = Ranges(
     mass=(0.6, 2.0), damping=(0.5, 3.0), joint_friction_nm=(0.0, 0.1), latency_steps=(0, 3)
 )
