@@ -3,15 +3,17 @@
 Not recorded yet, and so not a study: without the underscore in its name it becomes one.
 
 Protocol: the settings of the job ``ppo_manipulation`` (read from its rendered ``config.yaml``). A
-fixed number of arms, 256, is dealt to ``--processes`` processes; each arrangement is timed for
-``--seconds`` twice: the simulator alone, with random actions, and the whole trainer, two updates
-of warming up left out. Then the job itself runs for ``--job-seconds`` on each number of
-``--gpus``, started as its launch script does, with 8 processes of 32 arms a GPU; its rate is that
-of the rows of its log after the first third. All by the clock, so on an idle machine only.
+fixed number of arms, 256, is dealt to ``--processes`` processes. All arrangements stand ready at
+once and take turns for ``--rounds`` rounds; in a round each is timed for ``--seconds`` twice: the
+simulator alone, with random actions, and the whole trainer, whose first updates, for warming up,
+are left out. Then the job itself runs for ``--job-seconds`` on each number of ``--gpus``, by turns
+and as often, started as its launch script does, with 8 processes of 32 arms a GPU; its rate is
+that of the rows of its log after the first third. All by the clock, so on an idle machine only.
 """
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -75,34 +77,48 @@ def timed(call: Callable[[], Any], seconds: float) -> tuple[int, float]:
     return calls, time.perf_counter() - started
 
 
-def of_processes(source: PixelWorkers, count: int, seconds: float, device: str) -> dict[str, Any]:
-    """Steps a second of one arrangement: the simulator alone, and the trainer."""
-    job = job_settings()
-    source.reset(SEEDS[0])
-    generator = torch.Generator().manual_seed(SEEDS[0])
+class Arrangement:
+    """Arms in so many processes, with a trainer of their own; timed once a round."""
 
-    def step() -> None:
-        source.step(torch.rand(source.num_envs, 2, generator=generator) * 2 - 1)
+    def __init__(self, source: PixelWorkers, processes: int, device: str) -> None:
+        job = job_settings()
+        self.source, self.processes = source, processes
+        self.trainer = make_trainer(source, job, device)
+        self.simulator_rates: list[float] = []
+        self.trainer_rates: list[float] = []
+        self.shares: dict[str, list[float]] = {}
+        self.generator = torch.Generator().manual_seed(SEEDS[0])
+        for _ in range(2):
+            self.trainer.step()
 
-    timed(step, seconds / 4)
-    calls, elapsed = timed(step, seconds)
-    trainer = make_trainer(source, job, device)
-    for _ in range(2):
-        trainer.step()
-    before, spent = trainer.steps, dict(trainer.seconds)
-    _, training = timed(trainer.step, seconds)
-    source.close()
-    return {
-        "processes": count,
-        "arms": source.num_envs,
-        "simulator": source.num_envs * calls / elapsed,
-        "trainer": (trainer.steps - before) / training,
-        "shares": {k: (v - spent[k]) / training for k, v in trainer.seconds.items()},
-    }
+    def step_alone(self) -> None:
+        """One step of all arms with random actions."""
+        uniform = torch.rand(self.source.num_envs, 2, generator=self.generator)
+        self.source.step(uniform * 2 - 1)
+
+    def measure(self, seconds: float) -> None:
+        """One round."""
+        calls, elapsed = timed(self.step_alone, seconds)
+        self.simulator_rates.append(self.source.num_envs * calls / elapsed)
+        before, spent = self.trainer.steps, dict(self.trainer.seconds)
+        _, elapsed = timed(self.trainer.step, seconds)
+        self.trainer_rates.append((self.trainer.steps - before) / elapsed)
+        for part, value in self.trainer.seconds.items():
+            self.shares.setdefault(part, []).append((value - spent[part]) / elapsed)
+
+    def result(self) -> dict[str, Any]:
+        """Steps a second of every round, and what part of the trainer's time each part took."""
+        return {
+            "processes": self.processes,
+            "arms": self.source.num_envs,
+            "simulator": self.simulator_rates,
+            "trainer": self.trainer_rates,
+            "shares": {part: statistics.median(values) for part, values in self.shares.items()},
+        }
 
 
-def of_gpus(count: int, seconds: float, device: str) -> dict[str, Any]:
-    """Steps a second of the job on so many devices."""
+def job_rate(count: int, seconds: float, device: str) -> dict[str, Any]:
+    """Steps a second of the job on so many devices, once."""
     job = job_settings()
     with tempfile.TemporaryDirectory() as folder:
         job |= {
@@ -144,9 +160,10 @@ def head() -> list[float]:
 def main(
     out: Path = Path("studies/results/manipulation_scaling.json"),
     check: bool = False,
-    processes: str = "1,2,4,8,16",
+    processes: str = "1,2,4,8,16,32",
     arms: int = ARMS,
-    seconds: float = 2.0,
+    seconds: float = 1.0,
+    rounds: int = 3,
     gpus: str = "1,2",
     job_seconds: float = 6.0,
     device: str = "cuda",
@@ -156,28 +173,31 @@ def main(
     if check:
         compare_head(json.loads(out.read_text())["head"], head(), tol=3.0)
         return
-    protocol = {"job": job_settings(), "arms": arms, "seconds": seconds, "device": device}
-    study = start_study(out, seeds=SEEDS, config=protocol)
-    result: dict[str, Any] = {
-        **{"cores": os.cpu_count(), "processes": [], "gpus": []},
-        "head": head(),
-    }
+    protocol = {"job": job_settings(), "arms": arms, "seconds": seconds, "rounds": rounds}
+    study = start_study(out, seeds=SEEDS, config=protocol | {"device": device})
+    result: dict[str, Any] = {"cores": os.cpu_count(), "processes": [], "gpus": [], "head": head()}
     if device == "cuda":
         torch.backends.cudnn.allow_tf32 = True
         torch.set_float32_matmul_precision("high")
     counts, size = [int(x) for x in processes.split(",") if x], job_settings()["size"]
-    with ThreadPoolExecutor(max(1, len(counts))) as pool:  # they start together and wait their turn
+    with ThreadPoolExecutor(max(1, len(counts))) as pool:  # they start together
         sources = list(
             pool.map(lambda n: PixelWorkers(n, arms // n, size=size, gamma=0.95), counts)
         )
-    for count, source in zip(counts, sources, strict=True):
-        result["processes"].append(of_processes(source, count, seconds, device))
-        print(result["processes"][-1], flush=True)
+    ready = [Arrangement(s, n, device) for n, s in zip(counts, sources, strict=True)]
+    for _ in range(rounds):
+        for arrangement in ready:
+            arrangement.measure(seconds)
+        result["processes"] = [arrangement.result() for arrangement in ready]
         study.finish(result)  # what is measured stands, should the rest be cut off
-    for part in [int(x) for x in gpus.split(",") if x]:
-        result["gpus"].append(of_gpus(part, job_seconds, device))
-        print(result["gpus"][-1], flush=True)
-        study.finish(result)
+    print(*result["processes"], sep="\n", flush=True)
+    for source in sources:
+        source.close()
+    for _ in range(rounds):
+        for part in [int(x) for x in gpus.split(",") if x]:
+            result["gpus"].append(job_rate(part, job_seconds, device))
+            print(result["gpus"][-1], flush=True)
+            study.finish(result)
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def physics_rate(seconds: float) -> Rate:
     env = VectorReach(ARMS)
     env.reset(seed=SEEDS[0])
     rng = np.random.default_rng(SEEDS[0])
-    return timed(lambda: env.step(rng.uniform(-1, 1, (ARMS, 2))), seconds, ARMS)
+    return timed(lambda: env.step(rng.uniform(-1, 1, (ARMS, 2)).astype(np.float32)), seconds, ARMS)
 
 
 def drawing_rates(seconds: float) -> dict[str, Rate]:
@@ -81,7 +81,11 @@ def worker_rate(processes: int, seconds: float) -> float:
     workers.reset(SEEDS[0])
     generator = torch.Generator().manual_seed(SEEDS[0])
     n = workers.num_envs
-    rate = n * timed(lambda: workers.step(torch.rand(n, 2, generator=generator) * 2 - 1), seconds)
+
+    def step() -> None:
+        workers.step(torch.rand(n, 2, generator=generator) * 2 - 1)
+
+    rate = timed(step, seconds, n)["clock"]
     workers.close()
     return rate
 
