@@ -196,6 +196,11 @@ class Job(Part):
         return self.backend.startswith("zero")
 
     @property
+    def is_offloaded(self) -> bool:
+        """Whether the host holds the optimiser and takes its step."""
+        return self.backend.endswith("-offload")
+
+    @property
     def time_seconds(self) -> int:
         """How long one attempt may take."""
         found = TIME.fullmatch(self.time)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 c6870fa958066ef2
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 e9bb81e349b18145
 # Policy updates of GRPO and PPO, weak and strong scaling, 7B under ZeRO-3 with offload on 1 GPU.
 #
 #   bash cluster_scripts/scaling_study/launch/offload_1/deepspeed.sh RUN          all stages, on this machine
@@ -79,7 +79,9 @@ export PYTHONUNBUFFERED=1
 # How long torchrun lets its processes save when it has passed a signal on; 30 s without this, and
 # always 30 s in a PyTorch older than its pull request 172596.
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=60
-export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+# The host takes the optimiser's step: every process on its share of the cores that it may use.
+cores=$(nproc)
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$((cores > 1 ? cores / 1 : 1))}"
 export NBKIT_TRACKERS=tensorboard
 
 if (($# > 1)); then

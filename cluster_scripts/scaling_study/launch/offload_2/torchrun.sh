@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 22907cf8ea828e4e
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 5209d76392d38c3f
 # Policy updates of GRPO and PPO, weak and strong scaling, 7B under ZeRO-3 with offload on 2 GPUs.
 #
 #   bash cluster_scripts/scaling_study/launch/offload_2/torchrun.sh RUN          all stages, on this machine
@@ -45,7 +45,9 @@ export PYTHONUNBUFFERED=1
 # How long torchrun lets its processes save when it has passed a signal on; 30 s without this, and
 # always 30 s in a PyTorch older than its pull request 172596.
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=60
-export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+# The host takes the optimiser's step: every process on its share of the cores that it may use.
+cores=$(nproc)
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$((cores > 2 ? cores / 2 : 1))}"
 export NBKIT_TRACKERS=tensorboard
 
 if (($# > 1)); then
@@ -54,7 +56,7 @@ fi
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"/../../../..
 launch() { launch_node "$1"; }
 
-stages=(grpo ppo)
+stages=(grpo)
 lead_seconds=60
 budget_seconds=18000 # for all attempts together; 0: no limit
 child=''
@@ -173,7 +175,7 @@ if stop_is_a_person_s; then
   exit 75
 fi
 rm -f -- "$run/STOP" # of an attempt that was killed before it could take it away
-printf '%s\n' '{"job": "scaling_study", "variant": "offload_2", "stages": ["grpo", "ppo"], "gpus": 2, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/.job.json-$$"
+printf '%s\n' '{"job": "scaling_study", "variant": "offload_2", "stages": ["grpo"], "gpus": 2, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/.job.json-$$"
 mv -- "$run/.job.json-$$" "$run/job.json" # never half a file
 spent=$(seconds_spent)
 started=$(date +%s)

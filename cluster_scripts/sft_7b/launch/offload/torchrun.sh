@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 528ad87c5c5b306c
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 a2121d2bc78b3881
 # Supervised fine-tuning of a 7B model on the chosen answers of HH-RLHF.
 #
 #   bash cluster_scripts/sft_7b/launch/offload/torchrun.sh RUN          all stages, on this machine
@@ -45,7 +45,9 @@ export PYTHONUNBUFFERED=1
 # How long torchrun lets its processes save when it has passed a signal on; 30 s without this, and
 # always 30 s in a PyTorch older than its pull request 172596.
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=300
-export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+# The host takes the optimiser's step: every process on its share of the cores that it may use.
+cores=$(nproc)
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$((cores > 4 ? cores / 4 : 1))}"
 export NBKIT_TRACKERS=tensorboard
 
 if (($# > 1)); then
