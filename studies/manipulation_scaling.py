@@ -1,7 +1,5 @@
 """Steps a second of the trainer from pixels, against environment processes and against GPUs.
 
-Not recorded yet, and so not a study: without the underscore in its name it becomes one.
-
 Protocol: the settings of the job ``ppo_manipulation`` (read from its rendered ``config.yaml``). A
 fixed number of arms, 256, is dealt to ``--processes`` processes. All arrangements stand ready at
 once and take turns for ``--rounds`` rounds; in a round each is timed for ``--seconds`` twice: the
