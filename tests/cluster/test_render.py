@@ -264,3 +264,24 @@ def test_accelerate_and_deepspeed_accept_their_files(make_job):
     )
     assert done.returncode == 0, done.stderr
     assert "DEEPSPEED" in done.stdout and "FSDP" in done.stdout
+
+
+@pytest.mark.parametrize(("cores", "threads"), [(32, "16"), (5, "2"), (1, "1")])
+def test_offloaded_adam_gets_the_cores(make_job, tmp_path, cores, threads):
+    """Each of the two processes steps its part on half of them; what the user has set stays."""
+    launch = make_job(base=BIG, backend="zero3-offload", gpus=2, nodes=1)
+    lines = (launch / "torchrun.sh").read_text().splitlines()
+    first = lines.index("cores=$(nproc)")
+    program = f"nproc() {{ echo {cores}; }}\n" + "\n".join(lines[first : first + 2])
+    program += '\necho "$OMP_NUM_THREADS"'
+
+    def told(**variables: str) -> str:
+        environment = {"PATH": os.environ["PATH"], **variables}
+        return subprocess.run(
+            ["bash", "-euc", program], capture_output=True, text=True, env=environment, check=True
+        ).stdout.strip()
+
+    assert told() == threads
+    assert told(OMP_NUM_THREADS="3") == "3"
+    plain = make_job("plain", base=BIG, backend="zero3", gpus=2, nodes=1) / "torchrun.sh"
+    assert '"${OMP_NUM_THREADS:-1}"' in plain.read_text()
