@@ -144,7 +144,7 @@ def bounded(actions: Tensor, action_space: Any, form: Literal["clip", "scale"] =
         form: "clip" to the bounds; "scale" clips to [-1, 1] and maps that to the bounds, so that a
             standard deviation of 1 suits any unit.
 
-    Errors:
+    Raises:
         ValueError: "scale" with an infinite bound, or an unknown form.
 
     """
@@ -175,7 +175,7 @@ class ActorCritic(nn.Module):
         log_std: the first log-std of a Gaussian head.
         generator: of the first weights; None: PyTorch's global one.
 
-    Errors:
+    Raises:
         ValueError: sizes below 1, an unknown activation, a space of another kind.
 
     """

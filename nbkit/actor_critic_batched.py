@@ -25,7 +25,7 @@ class BatchedActorCritic(nn.Module):
         separate: whose weights are copied; ``shared=False``, "tanh" or "relu".
         activation: of ``separate``.
 
-    Errors:
+    Raises:
         ValueError: ``separate`` has one shared body, or an unknown activation.
 
     """

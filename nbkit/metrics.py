@@ -20,7 +20,7 @@ def distinct_n(rows: Sequence[Sequence], n: int) -> float:
         rows: token lists (or lists of words, or strings); rows shorter than ``n`` add nothing.
         n: length of the n-grams.
 
-    Errors:
+    Raises:
         ValueError: ``n`` below 1, or no row with at least ``n`` tokens.
 
     Source: after Li et al., "A Diversity-Promoting Objective Function for Neural Conversation

@@ -95,7 +95,7 @@ def band(
 def show_figure(figure: Figure, alt: str) -> None:
     """Display ``figure`` as a PNG with alternative text, and close it.
 
-    Errors:
+    Raises:
         ValueError: an empty ``alt``, or a picture of over 150 kB.
 
     """

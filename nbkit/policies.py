@@ -182,7 +182,7 @@ def make_policy(kind: str, vocabulary_size: int, **sizes: int) -> LSTMPolicy | T
         vocabulary_size: number of tokens V.
         sizes: keyword arguments of the chosen class.
 
-    Errors:
+    Raises:
         ValueError: unknown ``kind``.
 
     """

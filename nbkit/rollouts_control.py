@@ -82,7 +82,7 @@ def collect(
         action_bounds: see ``nbkit.actor_critic.bounded``.
         normaliser: applied to what the policy sees.
 
-    Errors:
+    Raises:
         ValueError: ``steps`` below 1; observations of another shape than (N, O).
 
     """
@@ -185,7 +185,7 @@ def make_batch(
         truncation_as_death: the fault of taking a time limit for a terminal state.
         dummy_rows: the fault of learning from dummy steps as if they were real.
 
-    Errors:
+    Raises:
         ValueError: parameters out of range; no row counts.
 
     """

@@ -1,4 +1,4 @@
-# Generated, sha256 91ad7fc117db9812
+# Generated, sha256 ab1c45a3135dfb3e
 """Training script of the job `rlhf_7b`, tangled from notebooks/21_rlhf.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -417,7 +417,7 @@ def update(
     generator: torch.Generator,
 ) -> dict[str, float]:
     """Several epochs of minibatches; the same numbers of rows on every rank."""
-    steps, sums, norms = 0, {}, [0.0, 0.0]
+    steps, sums, norms, error = 0, {}, [0.0, 0.0], 0.0
     size = len(batch) // config.minibatches
     for _ in range(config.epochs):
         order = torch.randperm(len(batch), generator=generator).to(batch.ids.device)
@@ -433,12 +433,15 @@ def update(
                 loss, more = critic_loss(guesses, part, settings, total_tokens=total)
                 value.backward(loss)
                 for name, share in (seen | more).items():
-                    sums[name] = sums.get(name, 0.0) + share
+                    if name != "ratio_error":
+                        sums[name] = sums.get(name, 0.0) + share
+                    elif steps == 0:  # before any step: trainer and sampler must agree
+                        error = max(error, share)
             norms = [norms[0] + policy.step(1.0), norms[1] + value.step(1.0)]
             steps += 1
-    names = sorted(sums.keys() - {"ratio_error"})
+    names = sorted(sums)
     totals = policy.total(*(sums[name] / steps for name in names))
-    means = dict(zip(names, totals, strict=True))
+    means = dict(zip(names, totals, strict=True)) | {"ratio_error": policy.largest(error)}
     return {**means, "gradient_norm": norms[0] / steps, "value_gradient_norm": norms[1] / steps}
 
 

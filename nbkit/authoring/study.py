@@ -45,7 +45,7 @@ def compare_head(stored: Sequence[float], fresh: Sequence[float], tol: float) ->
         fresh: the same figures, computed now.
         tol: the largest absolute difference that counts as agreement.
 
-    Errors:
+    Raises:
         StudyMismatch: another number of figures, or one outside the tolerance.
 
     """

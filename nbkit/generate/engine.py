@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nbkit._inputs import check_choice
 from nbkit.generate import backends, continuous
-from nbkit.generate.inputs import eos_tuple, prompt_lists, row_limits
+from nbkit.generate.inputs import check_ids, eos_tuple, prompt_lists, row_limits
 from nbkit.generate.model import Decoder
 from nbkit.generate.options import EngineOptions, Sampling
 from nbkit.generate.result import Generation, left_pad
@@ -155,9 +155,8 @@ def generate(
     engine = engine_for(module, dtype, backend, options)
     decoder = engine.decoder
     vocabulary = decoder.weights.embedding.shape[0]
-    largest = max(max(prompt) for prompt in listed)
-    if largest >= vocabulary or min(min(prompt) for prompt in listed) < 0:
-        raise ValueError(f"prompts: token ids must lie in [0, {vocabulary - 1}]; got {largest}")
+    check_ids("prompts", (i for prompt in listed for i in prompt), vocabulary)
+    check_ids("eos_ids", ends, vocabulary)
     of_row = [number for number in range(len(listed)) for _ in range(group_size)]
     longest = max(len(listed[p]) + limit for p, limit in zip(of_row, limits, strict=True))
     if decoder.shape.longest is not None and longest > decoder.shape.longest:

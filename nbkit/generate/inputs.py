@@ -1,6 +1,6 @@
 """What `generate` accepts, checked and brought to one form."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from torch import Tensor
 
@@ -66,3 +66,15 @@ def eos_tuple(eos_ids: int | Sequence[int] | None) -> tuple[int, ...]:
     if eos_ids is None:
         return ()
     return (eos_ids,) if isinstance(eos_ids, int) else tuple(dict.fromkeys(int(i) for i in eos_ids))
+
+
+def check_ids(name: str, ids: Iterable[int], vocabulary: int) -> None:
+    """Refuse ids that the model has no row for.
+
+    Raises:
+        ValueError: names the first such id and the range.
+
+    """
+    for found in ids:
+        if not 0 <= found < vocabulary:
+            raise ValueError(f"{name}: token ids must lie in [0, {vocabulary - 1}]; got {found}")

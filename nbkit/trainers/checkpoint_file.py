@@ -37,7 +37,7 @@ def read_checkpoint(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
         path: the file.
         config: of the trainer that resumes; compared with ``["trainer"]["config"]``.
 
-    Errors:
+    Raises:
         ValueError: a file of another format, or another configuration.
 
     """

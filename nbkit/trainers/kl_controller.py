@@ -78,6 +78,14 @@ class AdaptiveKL(FixedKL):
             kl: nats a sequence.
             sequences: n, of the batch.
 
+        Raises:
+            ValueError: one batch could turn the price negative, and pay for divergence.
+
         """
+        if self.limit * sequences >= self.horizon:
+            raise ValueError(
+                f"horizon is {self.horizon:g} sequences, but a batch has {sequences}: one step "
+                f"could turn the price negative; give a horizon above {self.limit * sequences:g}"
+            )
         error = min(max(kl / self.target - 1, -self.limit), self.limit)
         self.coefficient *= 1 + error * sequences / self.horizon

@@ -38,7 +38,7 @@ class PPOTrainer:
         history: the metrics of each update.
         episodes: an ``EpisodeTracker``: steps so far and finished episodes.
 
-    Errors:
+    Raises:
         ValueError: a policy whose parameters are frozen.
 
     """

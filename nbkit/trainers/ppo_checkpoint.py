@@ -21,7 +21,7 @@ def save(
             resumed run begins new episodes there (for engines that hide their state, such as
             Box2D): it is then a fair continuation, not a repetition.
 
-    Errors:
+    Raises:
         UnsavableEnvironment: "exact", but the environment's engine gives no exact state.
 
     """
@@ -40,7 +40,7 @@ def resume(path: Path, trainer: PPOTrainer) -> None:
         path: written by ``save``.
         trainer: with the same configuration, policy and environment.
 
-    Errors:
+    Raises:
         ValueError: another configuration, or a file of another format.
 
     """

@@ -135,7 +135,7 @@ class FlatParameter:
     def link(self) -> None:
         """Make the gradients views again, which ``zero_grad()`` undoes.
 
-        Errors:
+        Raises:
             RuntimeError: the parameters were moved, or flattened by another trainer.
 
         """

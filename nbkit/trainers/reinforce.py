@@ -83,7 +83,7 @@ def reinforce_weights(
         baseline: "none", "batch-mean" or "leave-one-out".
         gamma: discount.
 
-    Errors:
+    Raises:
         ValueError: unknown ``weight`` or ``baseline``, shapes that do not fit.
 
     Source: Williams (1992); Sutton and Barto (2018), equations 13.8 and 13.11.
@@ -136,7 +136,7 @@ def train(
         progress: show a text progress bar.
         description: label of the bar.
 
-    Errors:
+    Raises:
         ValueError: a KL coefficient without a reference; a policy whose parameters are frozen.
 
     """

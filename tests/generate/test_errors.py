@@ -19,7 +19,9 @@ pytestmark = pytest.mark.chapter(31)
         ({"prompts": []}, "prompts: none given"),
         ({"prompts": [[1], []]}, "prompts: number 1 is empty"),
         ({"prompts": [[1, 97]]}, r"token ids must lie in \[0, 96\]; got 97"),
-        ({"prompts": [[-1]]}, "token ids must lie in"),
+        ({"prompts": [[-1]]}, r"prompts: token ids must lie in \[0, 96\]; got -1"),
+        ({"eos_ids": 97}, r"eos_ids: token ids must lie in \[0, 96\]; got 97"),
+        ({"eos_ids": (1, -1)}, r"eos_ids: token ids must lie in \[0, 96\]; got -1"),
         ({"prompts": torch.zeros(2, 3)}, "prompts must hold integers"),
         ({"attention_mask": torch.ones(1, 1)}, "attention_mask belongs to prompts"),
         (

@@ -31,6 +31,15 @@ def test_at_the_target_nothing_moves_and_a_horizon_is_about_exp_of_the_limit():
     assert controller.coefficient == pytest.approx(0.1 * math.exp(0.2), rel=1e-4)
 
 
+def test_a_price_never_turns_negative():
+    """The factor 1 - 0.2 n / horizon of a large batch would pay for divergence."""
+    controller = AdaptiveKL(0.1, target=6.0, horizon=200.0)
+    controller.update(0.0, 999)
+    assert 0 < controller.coefficient < 0.1
+    with pytest.raises(ValueError, match=r"batch has 1024: .* horizon above 204\.8"):
+        controller.update(0.0, 1024)
+
+
 def test_negative_estimates_are_legitimate():
     controller = AdaptiveKL(0.1, target=5.0, horizon=100.0)
     controller.update(-3.0, 10)
