@@ -1,9 +1,11 @@
 """REINFORCE beside TRL's RLOOTrainer: one model, one reward, one batch size, three seeds.
 
 Both start from the same pre-trained character-level GPT-2, saved to disk with its tokenizer. With
-one update a batch, no KL term and one group as large as the batch, RLOO is REINFORCE with the
-leave-one-out baseline. What is compared: the mean reward of each batch, and the wall-clock
-seconds of the training loop, each library in turn, in one process, on one thread.
+one update a batch, no KL term and one group as large as the batch, RLOO is REINFORCE with a
+leave-one-out baseline: one mean over all other texts, where nbkit's at step t is over those that
+have not ended. For texts of one length the two are the same number. What is compared: the mean
+reward of each batch, and the wall-clock seconds of the training loop, each library in turn, in one
+process, on one thread.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""Tuned settings of Stable-Baselines3's PPO: rl-baselines3-zoo, hyperparams/ppo.yml."""
+"""Tuned settings of Stable-Baselines3's PPO: rl-baselines3-zoo, hyperparams/ppo.yml.
+
+From https://github.com/DLR-RM/rl-baselines3-zoo.
+"""
 
 from dataclasses import dataclass
 from typing import Any
