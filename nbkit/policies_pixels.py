@@ -171,7 +171,7 @@ def shift_pictures(pictures: Tensor, offsets: Tensor, pad: int) -> Tensor:
         offsets: (B, 2) int64 rows and columns, from 0 to 2 * pad; pad is no shift.
         pad: the farthest shift.
 
-    Errors:
+    Raises:
         ValueError: offsets out of range, or of another shape.
 
     """

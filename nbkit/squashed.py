@@ -21,6 +21,8 @@ from nbkit.envs.control import ControlEnv, Transition
 
 _NODES, _WEIGHTS = (torch.from_numpy(x).float() for x in np.polynomial.hermite_e.hermegauss(16))
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+_WIDE_NODES = torch.linspace(-6.0, 6.0, 128)  # even: a wide slope has a bend that Gauss misses
+_WIDE_WEIGHTS = (-0.5 * _WIDE_NODES**2).softmax(0)
 
 
 def log_slope(u: Tensor) -> Tensor:
@@ -44,10 +46,14 @@ class SquashedGaussian(DiagonalGaussian):
     def entropy(self) -> Tensor:
         """Return the differential entropy of tanh(u) in nats, (B,); at most A log 2.
 
-        It has no closed form; the mean of the log-slope is computed by quadrature with 16 nodes.
+        It has no closed form; the mean of the log-slope is computed by quadrature. While every
+        standard deviation is at most 1, by 16 nodes of Gauss, right to 2e-5 nats an action; else
+        by 128 even ones, right to 1e-5 up to 8, to 1e-4 up to 12 and to 1e-3 up to 20.
         """
-        nodes, weights = _NODES.to(self.mean), _WEIGHTS.to(self.mean)
-        u = self.mean.unsqueeze(-1) + self.log_std.exp().unsqueeze(-1) * nodes  # (B, A, 16)
+        narrow = bool(self.log_std.max() <= 0.0)
+        pair = (_NODES, _WEIGHTS) if narrow else (_WIDE_NODES, _WIDE_WEIGHTS)
+        nodes, weights = (x.to(self.mean) for x in pair)
+        u = self.mean.unsqueeze(-1) + self.log_std.exp().unsqueeze(-1) * nodes  # (B, A, nodes)
         return super().entropy() + (log_slope(u) * weights).sum((-1, -2))
 
 
@@ -57,7 +63,7 @@ class SquashActions:
     Args:
         env: with a Box of finite bounds.
 
-    Errors:
+    Raises:
         ValueError: actions that are choices, or without bounds.
 
     """

@@ -19,12 +19,12 @@ def follow(trainer: Any) -> dict[str, Any]:
         trainer: a ``PPOTrainer`` of an arm, whose episodes terminate by success alone.
 
     Returns:
-        "steps" and "success" (of the last 300 episodes) at about 60 points, "first_return" and
-        "last_return" (means of the first and the last 100 episodes).
+        "steps", "success" (of the last 300 episodes) and "returns" (means of the last 100) at about
+        60 points, "first_return" and "last_return" (means of the first and the last 100 episodes).
 
     """
     ended: list[bool] = []
-    curve: list[tuple[int, float]] = []
+    curve: list[tuple[int, float, float]] = []
     plain_update = trainer._update_normalisers
 
     def note(rollout: Any) -> None:
@@ -37,13 +37,14 @@ def follow(trainer: Any) -> dict[str, Any]:
         metrics = trainer.step()
         recent = ended[-300:]
         success = sum(recent) / len(recent) if recent else math.nan
-        curve.append((int(metrics["steps"]), success))
+        curve.append((int(metrics["steps"]), success, trainer.episodes.mean_return()))
     every = max(1, len(curve) // POINTS)
     kept = [point for point in curve[::every] + curve[-1:] if not math.isnan(point[1])]
     first = [episode[1] for episode in trainer.episodes.finished[:100]]
     return {
         "steps": [point[0] for point in kept],
         "success": [round(point[1], 4) for point in kept],
+        "returns": [round(point[2], 3) for point in kept],
         "first_return": sum(first) / len(first),
         "last_return": trainer.episodes.mean_return(),
     }

@@ -7,6 +7,7 @@ written. The curves are the share of successful episodes in training.
 """
 
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,13 +28,18 @@ except ModuleNotFoundError:  # run as a script, with this folder on the path
 SEEDS = (11, 12, 13)
 
 
+def without_nan(figures: dict[str, float]) -> dict[str, float | None]:
+    """Replace NaN by None, which JSON knows as null: no arm arrived, so nothing took any steps."""
+    return {name: None if math.isnan(value) else value for name, value in figures.items()}
+
+
 def run_arm(arm: str, seed: int, steps: int | None = None) -> dict[str, Any]:
     """Train one seed with one form of the reward, judge it by success."""
     task = REACH_REWARDS[arm]
     trainer = task.trainer(seed, **({} if steps is None else {"total_steps": steps}))
     result = follow(trainer)
     if steps is None:
-        result["held_out"] = judged(task, trainer, seed)
+        result["held_out"] = without_nan(judged(task, trainer, seed))
     return result
 
 

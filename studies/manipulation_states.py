@@ -42,6 +42,7 @@ def run_arm(arm: str, seed: int, steps: int | None = None) -> dict[str, Any]:
     result: dict[str, Any] = {
         "steps": followed["steps"],
         "success": followed["success"],
+        "returns": followed["returns"],
         "return_last_100": followed["last_return"],
     }
     if steps is None:

@@ -1,4 +1,4 @@
-# Generated, sha256 f7eb9b49b26d243f
+# Generated, sha256 2b0f46df881398f2
 """Training script of the job `ppo_manipulation`, tangled from notebooks/41_manipulation.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -138,16 +138,23 @@ def share_left(config: Config, updates: int, started: float) -> float:
     return max(0.0, left)
 
 
-def learn(config: Config, run: Run) -> dict:
-    """Train until the budget is spent, then judge on targets that training never drew."""
-    trainer = make_trainer(config, run)
+def go_on(config: Config, run: Run, trainer: PixelTrainer) -> tuple[int, float]:
+    """Take up the newest checkpoint, if there is one; return its updates and seconds."""
     found = run.resume()
-    if found is not None:
-        trainer.policy.load_state_dict(found.state["policy"])
-        trainer.optimiser.load_state_dict(found.state["optimiser"])
-        trainer.steps, trainer.outcomes = found.state["steps"], found.state["outcomes"]
-    done = 0 if found is None else found.step
-    started = time.perf_counter()
+    if found is None:
+        return 0, 0.0
+    trainer.policy.load_state_dict(found.state["policy"])
+    trainer.optimiser.load_state_dict(found.state["optimiser"])
+    own = torch.load(found.folder / f"rank_{run.rank}.pt", map_location="cpu")
+    # The episodes that were running are lost. Other targets than those of the start come next.
+    trainer.load_state_dict(own, seed=config.seed + 1_000_000 * run.rank + found.step)
+    return found.step, found.state["elapsed"]
+
+
+def train(config: Config, run: Run, trainer: PixelTrainer) -> float:
+    """Update until the budget is spent; return the seconds, those before a stop included."""
+    done, spent = go_on(config, run, trainer)
+    started = time.perf_counter() - spent
     while (left := share_left(config, done, started)) > 0:
         metrics = trainer.step(config.learning_rate * left)
         done += 1
@@ -169,18 +176,27 @@ def learn(config: Config, run: Run) -> dict:
             state=lambda: {
                 "policy": trainer.policy.state_dict(),
                 "optimiser": trainer.optimiser.state_dict(),
-                "steps": trainer.steps,
-                "outcomes": list(trainer.outcomes),
+                "elapsed": time.perf_counter() - started,
             },
+            # Reward scale, draws and counts are each rank's own.
+            write=lambda folder: torch.save(trainer.state_dict(), folder / f"rank_{run.rank}.pt"),
         )
-    training_seconds = time.perf_counter() - started
-    judged = [
-        success_rate(
-            trainer.source, trainer.policy, frames=config.frames, seed=90_000_000 + i, steps=50
-        )
-        for i in range(config.evaluate_on)
-    ]
-    trainer.source.close()
+    return time.perf_counter() - started
+
+
+def learn(config: Config, run: Run) -> dict:
+    """Train until the budget is spent, then judge on targets that training never drew."""
+    trainer = make_trainer(config, run)
+    try:
+        training_seconds = train(config, run, trainer)
+        judged = [
+            success_rate(
+                trainer.source, trainer.policy, frames=config.frames, seed=90_000_000 + i, steps=50
+            )
+            for i in range(config.evaluate_on)
+        ]
+    finally:
+        trainer.source.close()  # ends the environment processes, whatever has happened
     every = max(1, len(run.history) // 150)
     kept = [*run.history[::every], run.history[-1]]
     result = {

@@ -7,7 +7,6 @@ it, so that what holds for one holds for the other.
 from dataclasses import asdict
 from typing import Any, Protocol
 
-import mujoco
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -24,7 +23,9 @@ from nbkit.envs.arm_model import (
     load_model,
     tip_velocity,
 )
+from nbkit.envs.opengl import import_mujoco
 
+mujoco = import_mujoco()
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 SUBSTEPS = 2  # physics steps of 0.02 s between two actions: 25 actions a second
@@ -58,6 +59,14 @@ class ArmTask(Protocol):
     def success(self, core: "ArmCore") -> Bools:
         """Return (N,): is the task done?"""
         ...
+
+
+def _place_scene(model: Any, data: Any) -> None:
+    """Compute where everything is drawn and measured; ``mj_forward`` would touch the warm start."""
+    mujoco.mj_kinematics(model, data)
+    mujoco.mj_comPos(model, data)
+    mujoco.mj_camlight(model, data)
+    mujoco.mj_sensorPos(model, data)
 
 
 class ArmCore:
@@ -209,7 +218,18 @@ class ArmCore:
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Continue where ``get_state`` was called."""
+        """Continue where ``get_state`` was called.
+
+        Later steps are the same to the bit. A picture shows the scene as it is now, while after a
+        step it shows the one that the last of the ``SUBSTEPS`` began with.
+
+        Args:
+            state: of as many arms.
+
+        Errors:
+            ValueError: a state of another number of arms.
+
+        """
         if len(state["physics"]) != self.num_envs:
             raise ValueError(
                 f"state holds {len(state['physics'])} arms; this environment has {self.num_envs}"
@@ -218,6 +238,7 @@ class ArmCore:
             self.set_physics(i, Physics(**{**values, "camera_m": tuple(values["camera_m"])}))
             model, data = self.models[i], self.datas[i]
             mujoco.mj_setState(model, data, state["engine"][i].numpy(), _STATE)
+            _place_scene(model, data)
             self.qpos[i], self.qvel[i] = data.qpos, data.qvel
         self._queues = [queue.numpy().copy() for queue in state["queues"]]
         self.target = state["target"].numpy().copy()

@@ -58,6 +58,7 @@ class ArmEnv(gym.Env[Floats, Floats]):
         self.observation_space, self.action_space = arm_spaces(task)
         self.render_mode, self.camera = render_mode, camera
         self._renderer: Any = None
+        self._begun = False
 
     def set_physics(self, physics: Physics) -> None:
         """Change the arm; takes effect with the next ``reset``."""
@@ -69,11 +70,19 @@ class ArmEnv(gym.Env[Floats, Floats]):
         """Begin an episode."""
         super().reset(seed=seed)
         self.core.reset(_EVERY, self.np_random)
+        self._begun = True
         distance = self.core.task.distance_m(self.core)[0]
         return self.core.observe()[0], {"is_success": False, "distance": float(distance)}
 
     def step(self, action: Floats) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
-        """Act for 0.04 s."""
+        """Act for 0.04 s.
+
+        Errors:
+            ResetNeeded: no episode has begun.
+
+        """
+        if not self._begun:
+            raise gym.error.ResetNeeded("step was called before reset: call reset() first")
         rows = self.core.step(np.asarray(action)[None])
         observations, rewards, terminated, truncated, info = rows
         return (
@@ -107,6 +116,7 @@ class ArmEnv(gym.Env[Floats, Floats]):
     def set_state(self, state: dict[str, Any]) -> None:
         """Put back what ``get_state`` returned."""
         self.core.set_state(state)
+        self._begun = True
 
 
 class ArmVectorEnv(VectorEnv[Any, Any, Any]):

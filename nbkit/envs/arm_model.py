@@ -9,12 +9,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
 from nbkit._inputs import check_choice, check_number
+from nbkit.envs.opengl import import_mujoco
 
+mujoco = import_mujoco()
 Array = NDArray[np.float64]
 
 ASSETS = Path(__file__).parent / "assets"

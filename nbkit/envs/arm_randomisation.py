@@ -4,6 +4,7 @@ A policy that was trained on one simulator knows its every number. Trained on a 
 must cope with what it cannot see, and reality is then perhaps one more draw.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +18,17 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class Ranges:
-    """Uniform ranges, both ends included. The defaults change nothing.
+    """Uniform ranges, both ends included and finite. The defaults change nothing.
 
     Attributes:
-        mass, friction, damping, light: factors, see ``Physics``.
+        mass: a factor above 0, see ``Physics``.
+        friction, damping, light: factors of at least 0.
         joint_friction_nm: dry friction of the hinges, Nm.
         latency_steps: whole control steps.
         camera_m: the camera's largest shift along each axis, either way, m.
+
+    Errors:
+        ValueError: a range from which an impossible arm could be drawn.
 
     """
 
@@ -38,9 +43,13 @@ class Ranges:
     def __post_init__(self) -> None:
         for name in ("mass", "friction", "damping", "joint_friction_nm", "latency_steps", "light"):
             low, high = getattr(self, name)
-            if not 0 <= low <= high:
+            if not 0 <= low <= high < math.inf:
                 raise ValueError(f"{name}: a range needs 0 <= low <= high; got ({low}, {high})")
-        if self.camera_m < 0:
+        if self.mass[0] == 0:
+            raise ValueError(f"mass: an arm needs some, so low must be above 0; got {self.mass}")
+        if any(edge != int(edge) for edge in self.latency_steps):
+            raise ValueError(f"latency_steps: both ends must be whole; got {self.latency_steps}")
+        if not 0 <= self.camera_m < math.inf:
             raise ValueError(f"camera_m must be at least 0; got {self.camera_m}")
 
     def draw(self, rng: np.random.Generator) -> Physics:

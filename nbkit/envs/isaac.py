@@ -4,7 +4,9 @@ Isaac Lab's ``DirectRLEnv`` and ``ManagerBasedRLEnv`` take actions (N, A) on the
 ``(observations, rewards, terminated, time_outs, extras)`` as tensors on it, with observations in a
 dictionary whose entry "policy" is what the agent sees. An environment that ends is reset *within*
 the step (same-step autoreset): what comes back already belongs to the next episode, and no row is a
-dummy. The last observation of the old episode is lost, unless the environment stores it.
+dummy. The last observation of the old episode is lost, unless the environment stores it. The
+tensors that come back are the environment's own buffers, which the next step overwrites in place;
+who keeps them must copy them.
 
 It needs NVIDIA's simulator and an RTX card, so the adapter is tested against ``FakeIsaacReach``, an
 environment with the documented interface and the closed-form kinematics of our arm.
@@ -48,7 +50,7 @@ class IsaacEnv(Protocol):
 
 @dataclass(frozen=True)
 class SameStep:
-    """One step of N environments that are reset within it.
+    """One step of N environments that are reset within it; copies, which no later step changes.
 
     Attributes:
         observations: (N, O) to act on next: the first of a new episode where one ended.
@@ -69,6 +71,9 @@ class SameStep:
 class IsaacAdapter:
     """Isaac Lab's interface on one side, tensors on the other; nothing leaves the device.
 
+    What ``reset`` and ``step`` return are copies: Isaac Lab writes the next step into the very
+    tensors that it returned, and a rollout would hold its last step T times.
+
     Args:
         env: such as what ``gymnasium.make("Isaac-Reach-Franka-v0", cfg=...)`` returns.
         group: the entry of the observations that the policy sees.
@@ -86,6 +91,7 @@ class IsaacAdapter:
         self.action_size = int(np.prod(inner.single_action_space.shape))
 
     def _seen(self, observations: dict[str, Tensor]) -> Tensor:
+        """Return a copy of the policy's entry, checked."""
         if self.group not in observations:
             raise ValueError(
                 f"observations have no entry {self.group!r}; there are {sorted(observations)}"
@@ -96,14 +102,22 @@ class IsaacAdapter:
                 f"observations[{self.group!r}] must be (N, O) with N = {self.num_envs}; got "
                 f"{tuple(seen.shape)}"
             )
-        return seen
+        return seen.clone()
 
     def reset(self, seed: int) -> Tensor:
-        """Begin everywhere; return observations (N, O)."""
+        """Begin everywhere; return observations (N, O), a copy."""
         return self._seen(self.env.reset(seed=seed)[0])
 
     def step(self, actions: Tensor) -> SameStep:
-        """Act (N, A)."""
+        """Act everywhere.
+
+        Args:
+            actions: (N, A).
+
+        Returns:
+            the step, all of it copied.
+
+        """
         if self.clip is not None:
             actions = actions.clamp(-self.clip, self.clip)
         observations, rewards, terminated, time_outs, extras = self.env.step(actions)
@@ -111,9 +125,9 @@ class IsaacAdapter:
         return SameStep(
             self._seen(observations),
             None if final is None else self._seen(final),
-            rewards.float(),
-            terminated.bool(),
-            time_outs.bool() & ~terminated.bool(),
+            rewards.to(torch.float32, copy=True),
+            terminated.to(torch.bool, copy=True),
+            time_outs.bool() & ~terminated.bool(),  # a tensor of its own
         )
 
 
@@ -199,7 +213,8 @@ def collect_same_step(
 class FakeIsaacReach:
     """Reach for N arms as tensors, with the interface of Isaac Lab's ``DirectRLEnv``.
 
-    A point is steered by joint speeds without mass; success is to be within 3 cm.
+    A point is steered by joint speeds without mass; success is to be within 3 cm. As there, each
+    step writes into the tensors that the step before returned.
 
     Args:
         num_envs: N.
@@ -228,15 +243,22 @@ class FakeIsaacReach:
         self.angles = torch.zeros(num_envs, 2, device=self.device)
         self.target = torch.zeros(num_envs, 2, device=self.device)
         self.episode_length_buf = torch.zeros(num_envs, dtype=torch.int64, device=self.device)
+        self.reward_buf = torch.zeros(num_envs, device=self.device)
+        self.reset_terminated = torch.zeros(num_envs, dtype=torch.bool, device=self.device)
+        self.reset_time_outs = torch.zeros_like(self.reset_terminated)
+        self.obs_buf = {"policy": torch.zeros(num_envs, 8, device=self.device)}
+        self.final_buf = {"policy": torch.zeros(num_envs, 8, device=self.device)}
 
     def _tip(self) -> Tensor:
         joints = self.angles.cumsum(-1)
         return 0.2 * torch.stack([joints.cos().sum(-1), joints.sin().sum(-1)], -1)
 
-    def _get_observations(self) -> dict[str, Tensor]:
+    def _observe_into(self, buffer: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Write the observations into a dictionary of tensors and return it."""
         way = (self.target - self._tip()) / 0.4
         parts = [self.angles.cos(), self.angles.sin(), self.target / 0.4, way]
-        return {"policy": torch.cat(parts, -1)}
+        buffer["policy"][:] = torch.cat(parts, -1)
+        return buffer
 
     def _reset_idx(self, rows: Tensor) -> None:
         draw = torch.rand(len(rows), 4, generator=self.generator, device=self.device)
@@ -250,7 +272,7 @@ class FakeIsaacReach:
         if seed is not None:
             self.generator.manual_seed(seed)
         self._reset_idx(torch.arange(self.num_envs, device=self.device))
-        return self._get_observations(), {}
+        return self._observe_into(self.obs_buf), {}
 
     def step(
         self, actions: Tensor
@@ -263,13 +285,14 @@ class FakeIsaacReach:
         self.angles = self.angles + 0.16 * actions
         self.episode_length_buf += 1
         distance = (self.target - self._tip()).norm(dim=-1)
-        terminated = distance < 0.03
-        time_outs = self.episode_length_buf >= self.episode_steps
-        rewards = -4.0 * distance + terminated
+        self.reset_terminated[:] = distance < 0.03
+        self.reset_time_outs[:] = self.episode_length_buf >= self.episode_steps
+        self.reward_buf[:] = -4.0 * distance + self.reset_terminated
         extras: dict[str, Any] = {"log": {"distance": distance.mean()}}
         if self.final:
-            extras[FINAL_KEY] = self._get_observations()
-        ended = (terminated | time_outs).nonzero().squeeze(-1)
+            extras[FINAL_KEY] = self._observe_into(self.final_buf)
+        ended = (self.reset_terminated | self.reset_time_outs).nonzero().squeeze(-1)
         if len(ended):
             self._reset_idx(ended)
-        return self._get_observations(), rewards, terminated, time_outs, extras
+        seen = self._observe_into(self.obs_buf)
+        return seen, self.reward_buf, self.reset_terminated, self.reset_time_outs, extras

@@ -7,35 +7,26 @@ graphics driver for a surface off screen, and OSMesa, which computes the pixels 
 import atexit
 import importlib
 import os
-import subprocess
-import sys
 import weakref
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
 from nbkit._inputs import check_choice
+from nbkit.envs.opengl import (
+    BACKENDS,
+    INSTALL,
+    NoRenderer,
+    backend_works,
+    does_not_open,
+    import_mujoco,
+)
 
+mujoco = import_mujoco()
 Image = NDArray[np.uint8]
-BACKENDS = ("egl", "osmesa")
-
-
-class NoRenderer(RuntimeError):  # noqa: N818 - a state of the machine
-    """No way to draw was found on this machine; the message says what to install."""
-
-
-def backend_works(name: str) -> bool:
-    """Try, in a process of its own, whether a back-end opens; a broken driver may kill it."""
-    code = f"import mujoco.{name} as b; c = b.GLContext(8, 8); c.make_current(); c.free()"
-    environment = {key: value for key, value in os.environ.items() if key != "PYOPENGL_PLATFORM"}
-    environment["MUJOCO_GL"] = name
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False)
-    return done.returncode == 0
 
 
 def draw_on(device: int) -> bool:
@@ -82,11 +73,7 @@ def choose_backend() -> str:
         if backend_works(name):
             os.environ["MUJOCO_GL"] = name
             return name
-    raise NoRenderer(
-        "neither EGL nor OSMesa opens here: install one of them, on Debian or Ubuntu with "
-        "'apt-get install libegl1 libgl1-mesa-dri' (EGL; a GPU's own driver brings it too) or "
-        "'apt-get install libosmesa6' (OSMesa)"
-    )
+    raise NoRenderer(f"neither EGL nor OSMesa opens here: install one of them, {INSTALL}")
 
 
 def _context(width: int, height: int) -> Any:
@@ -94,10 +81,7 @@ def _context(width: int, height: int) -> Any:
     try:
         return importlib.import_module(f"mujoco.{name}").GLContext(width, height)
     except (ImportError, AttributeError, RuntimeError) as error:
-        raise NoRenderer(
-            f"MUJOCO_GL is {name!r}, but it does not open here ({error}): unset MUJOCO_GL to let "
-            "a back-end that works be found"
-        ) from error
+        raise does_not_open(name, error) from error
 
 
 class SceneRenderer:

@@ -5,9 +5,10 @@ are dealt to processes. Actions go in and frames come out through shared memory;
 only says "go" and "done".
 """
 
+import contextlib
 import multiprocessing as mp
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.shared_memory import SharedMemory
 from typing import Any
 
@@ -23,6 +24,7 @@ from nbkit.envs.reach import VectorReach
 
 MakeArms = Callable[..., ArmVectorEnv]
 TIMEOUT_S = 120.0
+END_S = 10.0  # that a process has to end when asked, and again when told
 
 
 def _fields(num_envs: int, size: int) -> dict[str, tuple[tuple[int, ...], Any]]:
@@ -82,6 +84,16 @@ def _serve(
         memory.close()
 
 
+def _end(process: Any) -> None:
+    """Wait for a process; if it does not end, terminate it, and if that is not heard, kill it."""
+    for harder in (process.terminate, process.kill):
+        process.join(timeout=END_S)
+        if not process.is_alive():
+            return
+        harder()
+    process.join()
+
+
 class PixelWorkers:
     """N arms in P processes, drawn.
 
@@ -93,7 +105,8 @@ class PixelWorkers:
         **settings: of ``make``.
 
     Errors:
-        RuntimeError: a process failed; the message holds its own.
+        RuntimeError: a process failed, and the message holds its own; or ``step`` or ``reset`` was
+            called after that or after ``close``.
 
     """
 
@@ -112,17 +125,57 @@ class PixelWorkers:
         self._memory = SharedMemory(create=True, size=_bytes(self.num_envs, size))
         self._views = _views(self._memory, self.num_envs, size)
         context = mp.get_context("spawn")  # a forked process would share the parent's driver
-        self._pipes, self._processes = [], []
-        for p in range(processes):
-            ours, theirs = context.Pipe()
-            rows = slice(p * arms, (p + 1) * arms)
-            arguments = (theirs, self._memory.name, self.num_envs, size, rows, make, settings)
-            process = context.Process(target=_serve, args=arguments, daemon=True)
-            process.start()
-            theirs.close()
-            self._pipes.append(ours)
-            self._processes.append(process)
-        self._await("ready")
+        self._pipes: list[Any] = []
+        self._processes: list[Any] = []
+        self._closed = self._failed = False
+        try:
+            for p in range(processes):
+                ours, theirs = context.Pipe()
+                self._pipes.append(ours)
+                rows = slice(p * arms, (p + 1) * arms)
+                arguments = (theirs, self._memory.name, self.num_envs, size, rows, make, settings)
+                process = context.Process(target=_serve, args=arguments, daemon=True)
+                process.start()
+                theirs.close()
+                self._processes.append(process)
+            self._await("ready")
+        except BaseException:
+            self.close()
+            raise
+
+    def _check_open(self, what: str) -> None:
+        if self._closed:
+            raise RuntimeError(f"{what} was called after close: make new PixelWorkers")
+        if self._failed:
+            raise RuntimeError(
+                f"{what} was called after a process failed: close these PixelWorkers and make new "
+                "ones"
+            )
+
+    def _exchange(self, words: Sequence[Any]) -> None:
+        """Send each process its word and wait for all of them; a failure is remembered."""
+        try:
+            self._send(words)
+            self._await("done")
+        except BaseException:
+            self._failed = True
+            raise
+
+    def _send(self, words: Sequence[Any]) -> None:
+        """Send each process its word; one that is gone may have left a last one, which is told."""
+        for i, (pipe, word) in enumerate(zip(self._pipes, words, strict=True)):
+            try:
+                pipe.send(word)
+            except OSError as error:
+                raise RuntimeError(f"environment process {i} {self._last_word(pipe)}") from error
+
+    @staticmethod
+    def _last_word(pipe: Any) -> str:
+        word = "done"
+        with contextlib.suppress(EOFError, OSError):
+            while pipe.poll():
+                word = pipe.recv()
+        return "died without a word" if word in ("ready", "done") else f"failed:\n{word}"
 
     def _await(self, expected: str) -> None:
         for i, pipe in enumerate(self._pipes):
@@ -130,16 +183,15 @@ class PixelWorkers:
                 raise RuntimeError(f"environment process {i} is silent for {TIMEOUT_S:.0f} s")
             try:
                 word = pipe.recv()
-            except EOFError as error:
+            except (EOFError, OSError) as error:  # a killed process resets the connection
                 raise RuntimeError(f"environment process {i} died without a word") from error
             if word != expected:
                 raise RuntimeError(f"environment process {i} failed:\n{word}")
 
     def reset(self, seed: int) -> Tensor:
         """Begin new episodes everywhere; return frames (N, 3, H, W) uint8, in shared memory."""
-        for i, pipe in enumerate(self._pipes):
-            pipe.send(seed + 100_003 * i)
-        self._await("done")
+        self._check_open("reset")
+        self._exchange([seed + 100_003 * i for i in range(len(self._pipes))])
         return torch.from_numpy(self._views["frames"])
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -150,28 +202,37 @@ class PixelWorkers:
 
         Returns:
             frames (N, 3, H, W) uint8, rewards (N,), terminated (N,), truncated (N,): views of
-            shared memory that the next call overwrites. Autoreset is next-step.
+            shared memory that the next call overwrites and ``close`` takes away; copy what is to
+            stay. Autoreset is next-step.
 
         """
+        self._check_open("step")
         self._views["actions"][:] = actions.numpy()
-        for pipe in self._pipes:
-            pipe.send("step")
-        self._await("done")
+        self._exchange(["step"] * len(self._pipes))
         names = ("frames", "rewards", "terminated", "truncated")
         frames, rewards, terminated, truncated = (torch.from_numpy(self._views[n]) for n in names)
         return frames, rewards, terminated, truncated
 
     def close(self) -> None:
-        """End the processes and free the memory."""
-        for pipe in self._pipes:
-            pipe.send(None)
-        for process in self._processes:
-            process.join(timeout=10)
-            if process.is_alive():
-                process.terminate()
-        self._pipes.clear()
+        """End the processes, in what state they may be, and free the memory; twice is no harm."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            for pipe in self._pipes:
+                with contextlib.suppress(OSError):  # its process is gone
+                    pipe.send(None)
+            for process in self._processes:
+                _end(process)
+        finally:
+            for pipe in self._pipes:
+                pipe.close()
+            self._free()
+
+    def _free(self) -> None:
         self._views.clear()
-        self._memory.close()
+        with contextlib.suppress(BufferError):  # somebody holds frames; their memory goes with them
+            self._memory.close()
         self._memory.unlink()
 
 

@@ -97,7 +97,7 @@ class PixelTrainer:
         steps: real environment steps so far.
         seconds: spent in "simulator", "network" (acting) and "update".
 
-    Errors:
+    Raises:
         ValueError: a configuration that normalises observations.
 
     """
@@ -196,6 +196,39 @@ class PixelTrainer:
             **metrics,
             "learning_rate": rate,
         }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what this device needs to go on, besides policy and optimiser.
+
+        The arms are not in it: episodes that were running are lost.
+        """
+        return {
+            "steps": self.steps,
+            "outcomes": list(self.outcomes),
+            "seconds": dict(self.seconds),
+            "scale": self.scale.state_dict(),
+            "generator": self.generator.get_state(),
+            "noise": self.noise.get_state(),
+            "shifts": self.eye.generator.get_state(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any], *, seed: int) -> None:
+        """Put back what ``state_dict`` returned, and begin new episodes everywhere.
+
+        Args:
+            state: see there.
+            seed: of the new episodes; the first one's would bring the first targets again.
+
+        """
+        self.steps, self.outcomes = state["steps"], list(state["outcomes"])
+        self.seconds = dict(state["seconds"])
+        self.scale.load_state_dict(state["scale"])
+        self.scale.running.zero_()  # what the lost episodes had earned
+        self.generator.set_state(state["generator"])
+        self.noise.set_state(state["noise"])
+        self.eye.generator.set_state(state["shifts"])
+        self.observations = self.eye.begin(self.source.reset(seed))
+        self.ended = torch.zeros(self.source.num_envs, dtype=torch.bool)
 
 
 @torch.no_grad()

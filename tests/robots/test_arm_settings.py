@@ -1,6 +1,11 @@
 """The chapter's tasks: heads, environments, the judge; and learning, at a small budget."""
 
+import importlib.util
+import json
+import math
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,6 +16,7 @@ from nbkit.envs.arm_model import Physics
 from nbkit.squashed import SquashedGaussian
 from nbkit.trainers.arm_settings import PUSH, REACH, REACH_REWARDS, arm_success
 
+STUDY = Path(__file__).resolve().parents[2] / "studies" / "manipulation_rewards.py"
 pytestmark = pytest.mark.chapter(41)
 
 
@@ -48,6 +54,20 @@ def test_the_judge_counts_an_episode_an_environment():
     near = core.task.distance_m(core) < 0.03
     judged = arm_success(env, Still(), None, seed=0)
     assert judged["success"] == pytest.approx(near.mean())
+
+
+def test_a_study_without_a_success_writes_json_that_others_can_read():
+    spec = importlib.util.spec_from_file_location("manipulation_rewards", STUDY)
+    assert spec is not None and spec.loader is not None
+    study = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(study)
+    study.follow = lambda trainer: {}
+    study.judged = lambda task, trainer, seed: {"success": 0.0, "mean_steps": math.nan}
+    study.REACH_REWARDS = {"sparse": SimpleNamespace(trainer=lambda seed: None)}
+    result = study.run_arm("sparse", 11)
+    assert (
+        json.dumps(result, allow_nan=False) == '{"held_out": {"success": 0.0, "mean_steps": null}}'
+    )
 
 
 @pytest.mark.slow

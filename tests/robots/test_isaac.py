@@ -20,7 +20,7 @@ def policy_for(adapter: IsaacAdapter, seed: int = 0) -> ActorCritic:
 
 def test_the_fake_resets_within_the_step_and_keeps_the_flags():
     env = FakeIsaacReach(3, episode_steps=4, final=True)
-    first, _ = env.reset(seed=0)
+    first = {name: part.clone() for name, part in env.reset(seed=0)[0].items()}
     for t in range(1, 5):
         observations, rewards, terminated, time_outs, extras = env.step(torch.zeros(3, 2))
         assert rewards.shape == (3,) and time_outs.tolist() == [t == 4] * 3
@@ -50,6 +50,49 @@ def test_actions_are_clipped_and_groups_are_named():
     assert seen[0].max() == 1.0
     with pytest.raises(ValueError, match="critic"):
         IsaacAdapter(env, group="critic").reset(0)
+
+
+def test_the_fake_overwrites_what_it_returned_as_the_real_one_does():
+    env = FakeIsaacReach(3, final=True)
+    before = (env.reset(seed=0)[0]["policy"], *env.step(torch.zeros(3, 2))[1:4])
+    observations, *flat, extras = env.step(torch.ones(3, 2))
+    after = (observations["policy"], *flat)
+    assert all(a.data_ptr() == b.data_ptr() for a, b in zip(before, after, strict=True))
+    again = env.step(torch.ones(3, 2))[4]["final_obs"]["policy"]
+    assert extras["final_obs"]["policy"].data_ptr() == again.data_ptr()
+
+
+@pytest.mark.parametrize("final", [True, False])
+def test_a_rollout_keeps_every_row_of_an_environment_that_reuses_its_buffers(final):
+    env = FakeIsaacReach(4, episode_steps=5, final=final)
+    adapter = IsaacAdapter(env)
+    policy = policy_for(adapter)
+    batch, _, ends = collect_same_step(
+        adapter, policy, adapter.reset(1), 12, torch.Generator().manual_seed(2), gamma=0.9, lam=0.8
+    )
+    record: list[tuple[torch.Tensor, ...]] = []
+    observations = env.reset(seed=1)[0]["policy"].clone()
+    for actions in batch.actions.view(12, 4, 2):
+        after, rewards, died, cut, _ = env.step(actions.clamp(-1, 1))
+        record.append((observations, rewards.clone(), died.clone(), (cut & ~died).clone()))
+        observations = after["policy"].clone()
+    seen, rewards, died, cut = (torch.stack(column) for column in zip(*record, strict=True))
+    assert torch.equal(batch.observations.view(12, 4, 8), seen)
+    for name, column in (("rewards", rewards), ("terminated", died), ("truncated", cut)):
+        assert torch.equal(ends[name], column)
+    assert len(ends["rewards"].unique(dim=0)) == 12
+    assert not ends["truncated"][0].any() and ends["truncated"].any()
+
+
+def test_a_step_is_not_changed_by_the_next_one():
+    adapter = IsaacAdapter(FakeIsaacReach(3, final=True))
+    first = adapter.reset(0)
+    step = adapter.step(torch.ones(3, 2))
+    kept = [first, step.observations, step.final, step.rewards, step.terminated, step.truncated]
+    copies = [part.clone() for part in kept]
+    for _ in range(60):
+        adapter.step(-torch.ones(3, 2))
+    assert all(torch.equal(a, b) for a, b in zip(kept, copies, strict=True))
 
 
 def test_what_lies_behind_a_row():

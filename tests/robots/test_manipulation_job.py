@@ -1,6 +1,7 @@
-"""The job ppo_manipulation on two ranks: one policy, gradients averaged, arms of their own."""
+"""The job ppo_manipulation: two ranks with one policy, and a run that goes on after a stop."""
 
 import importlib.util
+import json
 import sys
 import time
 from pathlib import Path
@@ -84,3 +85,70 @@ def test_ranks_see_other_arms_and_keep_one_policy():
     assert not torch.equal(first["first"], second["first"])
     for name, value in first["weights"].items():
         assert torch.equal(value, second["weights"][name]), name
+
+
+def rows_of(folder: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path, monkeypatch):
+    """Reward scale, draws and clock come back; the arms begin other episodes than at the start."""
+    try:
+        choose_backend()
+    except NoRenderer:
+        pytest.skip("neither EGL nor OSMesa opens here")
+    job = load_job()
+    saved, wanted = 12, 14
+
+    def config(name: str) -> Any:
+        return job.Config(
+            arms=8, steps=16, updates=wanted, save_every=saved, run_folder=str(tmp_path / name)
+        )
+
+    job.main(config("at once"))
+
+    firsts, closed = [], []
+    plain_step, plain_close = job.PixelTrainer.step, job.LocalArms.close
+
+    def fails_after_the_checkpoint(trainer: Any, rate: float | None = None) -> dict[str, float]:
+        if not firsts:
+            firsts.append(trainer.observations.clone())
+        number = len(list((tmp_path / "stopped" / "checkpoints").glob("step_*")))
+        if number:
+            raise RuntimeError("the machine is taken away")
+        return plain_step(trainer, rate)
+
+    def note_close(source: Any) -> None:
+        closed.append(source)
+        plain_close(source)
+
+    monkeypatch.setattr(job.PixelTrainer, "step", fails_after_the_checkpoint)
+    monkeypatch.setattr(job.LocalArms, "close", note_close)
+    with pytest.raises(RuntimeError, match="taken away"):
+        job.main(config("stopped"))
+    assert len(closed) == 1, "the environments were not closed"
+    before = rows_of(tmp_path / "stopped")
+    assert len(before) == saved
+
+    def notes_its_first(trainer: Any, rate: float | None = None) -> dict[str, float]:
+        if len(firsts) == 1:
+            firsts.append(trainer.observations.clone())
+        return plain_step(trainer, rate)
+
+    monkeypatch.setattr(job.PixelTrainer, "step", notes_its_first)
+    result = job.main(config("stopped"))
+    uninterrupted, resumed = rows_of(tmp_path / "at once"), rows_of(tmp_path / "stopped")
+    assert len(resumed) == len(uninterrupted) == wanted
+    for old, new in zip(uninterrupted[:saved], before, strict=True):
+        assert old["value_loss"] == pytest.approx(new["value_loss"])
+    # The episodes are others, so the losses differ; rewards that are not scaled are a thousand
+    # times off.
+    ratio = resumed[saved]["value_loss"] / uninterrupted[saved]["value_loss"]
+    assert 1 / 30 < ratio < 30, ratio
+    assert not torch.equal(firsts[0], firsts[1]), "the first targets came again"
+    # Elapsed seconds go on: the rate counts all steps over all seconds.
+    spent = before[-1]["steps"] / before[-1]["frames/s"]
+    assert resumed[saved]["steps"] / resumed[saved]["frames/s"] > spent
+    assert result["training_seconds"] > spent
+    for part in ("simulator", "update"):
+        assert resumed[saved][f"seconds in {part}"] > before[-1][f"seconds in {part}"]

@@ -1,12 +1,14 @@
 """Frames, stacks, shifts, and the trainer that reads them. Skipped where nothing can draw."""
 
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import torch
 
-from nbkit.envs import rendering
+from nbkit.envs import opengl, rendering
 from nbkit.envs.arm_model import Physics
 from nbkit.envs.pixels import ArmCamera, FrameStack, PixelArms
 from nbkit.envs.push import PushEnv
@@ -104,6 +106,18 @@ def test_render_mode_gives_pictures(make):
     assert silent.render() is None
 
 
+@draws
+def test_a_state_put_back_is_drawn():
+    env = ReachEnv(render_mode="rgb_array")
+    env.reset(seed=1)
+    state, expected = env.get_state(), env.render()
+    env.reset(seed=2)
+    assert not np.array_equal(expected, env.render())
+    env.set_state(state)
+    assert np.array_equal(expected, env.render())
+    env.close()
+
+
 def test_no_backend_says_what_to_install(monkeypatch):
     monkeypatch.delenv("MUJOCO_GL", raising=False)
     monkeypatch.setattr(rendering, "backend_works", lambda name: False)
@@ -118,6 +132,44 @@ def test_no_backend_says_what_to_install(monkeypatch):
     assert choose_backend() == "osmesa"
     choose_backend.cache_clear()
     monkeypatch.delenv("MUJOCO_GL", raising=False)
+
+
+def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a line in a process that has ``environment`` besides ours."""
+    clean = {k: v for k, v in os.environ.items() if k not in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}
+    command = [sys.executable, "-P", "-c", code]
+    return subprocess.run(
+        command, env={**clean, **environment}, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("module", ["arm_model", "reach", "rendering", "workers"])
+def test_a_backend_that_is_named_but_not_there_is_told_at_the_import(module):
+    if rendering.backend_works("osmesa"):
+        pytest.skip("OSMesa opens here")
+    done = python(f"import nbkit.envs.{module}", MUJOCO_GL="osmesa")
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert "NoRenderer: MUJOCO_GL is 'osmesa', but it does not open here" in last
+    assert "unset MUJOCO_GL" in last and "libosmesa6" in last
+
+
+def test_an_error_of_mujoco_itself_is_no_matter_of_the_backend(monkeypatch):
+    def broken(name: str) -> None:
+        raise RuntimeError("torn")
+
+    monkeypatch.setattr(opengl.importlib, "import_module", broken)
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    with pytest.raises(RuntimeError, match=r"^torn$"):
+        opengl.import_mujoco()
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+    with pytest.raises(NoRenderer, match=r"MUJOCO_GL is 'egl'.*torn.*libegl1"):
+        opengl.import_mujoco()
+
+
+def test_a_backend_that_never_answers_does_not_work(monkeypatch):
+    monkeypatch.setattr(opengl, "TIMEOUT_S", 0.01)
+    assert not rendering.backend_works("egl")
 
 
 def test_drawing_on_a_device_that_does_not_open_leaves_the_choice_as_it_was(monkeypatch):

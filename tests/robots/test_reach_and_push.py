@@ -3,6 +3,7 @@
 import warnings
 
 import gymnasium as gym
+import mujoco
 import numpy as np
 import pytest
 import torch
@@ -16,6 +17,7 @@ from nbkit.envs.push import PushEnv, VectorPush
 from nbkit.envs.reach import REST_M_PER_S, ReachEnv, VectorReach
 
 pytestmark = pytest.mark.chapter(41)
+STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 BOTH = pytest.mark.parametrize("make", [ReachEnv, PushEnv])
 BOTH_VECTOR = pytest.mark.parametrize("make", [VectorReach, VectorPush])
 
@@ -135,6 +137,43 @@ def test_state_continues_to_the_bit(make):
         assert torch.equal(ours.rewards, theirs.rewards)
 
 
+@BOTH
+def test_a_state_put_back_is_seen_and_continues_to_the_bit(make):
+    env, other, still = make(), make(), make()
+    env.reset(seed=2)
+    rng = np.random.default_rng(0)
+    for _ in range(9):
+        env.step(rng.uniform(-1, 1, 2))
+    other.reset(seed=3)
+    still.reset(seed=3)
+    state = env.get_state()
+    other.set_state(state)
+    data, engine = other.core.datas[0], other.get_state()["engine"]
+    assert torch.equal(engine, state["engine"])  # with the warm start of the solver
+    # The scene is the one of the angles that are now.
+    assert np.allclose(data.sensor("shoulder angle").data, other.core.qpos[0, 0])
+    forward = mujoco.MjData(other.core.models[0])
+    mujoco.mj_setState(other.core.models[0], forward, engine[0].numpy(), STATE)
+    mujoco.mj_forward(other.core.models[0], forward)
+    for name in ("geom_xpos", "geom_xmat", "site_xpos", "cam_xpos", "cam_xmat", "light_xpos"):
+        assert np.array_equal(getattr(data, name), getattr(forward, name)), name
+    assert not np.array_equal(data.geom_xpos, still.core.datas[0].geom_xpos)
+    for _ in range(20):
+        action = rng.uniform(-1, 1, 2)
+        assert np.array_equal(env.step(action)[0], other.step(action)[0])
+        assert torch.equal(env.get_state()["engine"], other.get_state()["engine"])
+
+
+def test_no_episode_no_step():
+    env = ReachEnv()
+    with pytest.raises(gym.error.ResetNeeded, match="call reset"):
+        env.step(np.zeros(2))
+    env.reset(seed=0)
+    other = ReachEnv()
+    other.set_state(env.get_state())
+    assert np.array_equal(env.step(np.zeros(2))[0], other.step(np.zeros(2))[0])
+
+
 def test_latency_delays_the_motors_by_whole_steps():
     env = ReachEnv()
     for steps in (0, 2):
@@ -185,6 +224,11 @@ def test_make_control_env_takes_the_native_form():
         (lambda: ReachEnv(render_mode="human"), "render_mode"),
         (lambda: Ranges(mass=(2.0, 1.0)), "mass"),
         (lambda: Ranges(camera_m=-0.1), "camera_m"),
+        (lambda: Ranges(camera_m=float("nan")), "camera_m"),
+        (lambda: Ranges(mass=(0.0, 1.0)), "mass.*above 0"),
+        (lambda: Ranges(damping=(0.0, float("inf"))), "damping"),
+        (lambda: Ranges(latency_steps=(0, 1.5)), "latency_steps.*whole"),
+        (lambda: Ranges(latency_steps=(0.5, 1)), "latency_steps.*whole"),
     ],
 )
 def test_nonsense_is_named(call, message):

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy.integrate import quad
 from torch.distributions import Normal, TanhTransform, TransformedDistribution
 
 from nbkit.actor_critic import DiagonalGaussian
@@ -53,6 +54,26 @@ def test_entropy_is_minus_the_mean_log_density_and_has_a_gradient():
     assert entropy.item() < 2 * math.log(2)
     entropy.sum().backward()
     assert mean.grad.abs().min() > 0 and log_std.grad.abs().min() > 0
+
+
+@pytest.mark.parametrize(
+    ("sigma", "within"),
+    [(0.6, 3e-6), (1.0, 2e-5), (1.01, 1e-5), (8.0, 1e-5), (12.0, 1e-4), (20.0, 1e-3)],
+)
+def test_the_entropy_is_as_right_as_it_says(sigma, within):
+    def slope_times_density(z: float, mean: float) -> float:
+        u = mean + sigma * z
+        slope = 2 * (math.log(2) - u - np.logaddexp(0.0, -2 * u))
+        return slope * math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+
+    for mean in np.linspace(-2 * sigma - 1, 2 * sigma + 1, 9):
+        expected, _ = quad(
+            slope_times_density, -12, 12, (mean,), points=[-mean / sigma], limit=500, epsabs=1e-10
+        )
+        expected += math.log(sigma) + 0.5 * math.log(2 * math.pi * math.e)
+        row = torch.tensor([[mean]], dtype=torch.float64)
+        ours = SquashedGaussian(row, torch.tensor([sigma], dtype=torch.float64).log()).entropy()
+        assert ours.item() == pytest.approx(expected, abs=within)
 
 
 def test_the_wrapper_squashes_and_scales():

@@ -77,6 +77,13 @@ def edges() -> tuple[Case, ...]:
             [[1, 1], [0, 0], [0, 1], [0, 0]],
             [2, 1],
         ),
+        # The first arm's latency is not the largest one.
+        case(
+            "the second arm is later",
+            [[1.0, 5.0], [2.0, 6.0], [3.0, 7.0], [4.0, 8.0]],
+            [[1, 1], [0, 0], [0, 0], [0, 0]],
+            [1, 2],
+        ),
     )
 
 
@@ -116,6 +123,10 @@ def _first_repeated(actions: Tensor, begins: Tensor, latency: Tensor) -> Tensor:
 
 def _same_for_all(actions: Tensor, begins: Tensor, latency: Tensor) -> Tensor:
     return delayed(actions, begins, latency[:1].expand_as(latency))
+
+
+def _largest(actions: Tensor, begins: Tensor, latency: Tensor) -> Tensor:
+    return delayed(actions, begins, latency.max().expand_as(latency))
 
 
 def _resets_all(actions: Tensor, begins: Tensor, latency: Tensor) -> Tensor:
@@ -165,6 +176,11 @@ LATENCY = Exercise(
             "one latency for all",
             _same_for_all,
             "the first arm's latency is used for all: each arm has its own",
+        ),
+        Mutant(
+            "the largest latency for all",
+            _largest,
+            "the largest latency is used for all: each arm has its own",
         ),
         Mutant(
             "all queues emptied",

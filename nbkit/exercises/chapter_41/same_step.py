@@ -43,14 +43,14 @@ def oracle(
 
 
 def cases(draw: Draw) -> Case:
-    """A rollout with ends of both kinds; final values are nan where no episode ended."""
+    """A rollout with ends of both kinds; where no episode ended anything may stand."""
     steps, envs = draw.dimension(2), draw.dimension()
     terminated, truncated = (~draw.holed_mask(steps, envs) for _ in range(2))
-    ended = terminated | truncated
+    needed = truncated | draw.holed_mask(steps, envs)
     inputs = {
         "values": draw.normal(steps, envs),
         "last": draw.normal(envs),
-        "final_values": torch.where(ended, draw.normal(steps, envs), math.nan),
+        "final_values": torch.where(needed, draw.normal(steps, envs), math.nan),
         "terminated": terminated,
         "truncated": truncated,
     }
@@ -90,6 +90,14 @@ def edges() -> tuple[Case, ...]:
             "both at once", three, [8.0], [[nan], [16.0], [nan]], [[0], [1], [0]], [[0], [1], [0]]
         ),
         case("cut off in the last row", three, [8.0], [[nan], [nan], [16.0]], no, [[0], [0], [1]]),
+        case(
+            "numbers where nothing ended",
+            three,
+            [8.0],
+            [[32.0], [16.0], [64.0]],
+            no,
+            [[0], [1], [0]],
+        ),
         case("nan at a death", three, [8.0], [[nan], [nan], [nan]], [[0], [1], [0]], no),
         case(
             "two environments",
@@ -121,6 +129,14 @@ def _never_dies(
 ) -> Tensor:
     following = torch.cat([values[1:], last[None]])
     return torch.where(terminated | truncated, final_values, following)
+
+
+def _by_nan(
+    values: Tensor, last: Tensor, final_values: Tensor, terminated: Tensor, truncated: Tensor
+) -> Tensor:
+    following = torch.cat([values[1:], last[None]])
+    cut = torch.where(final_values.isnan(), following, final_values)
+    return torch.where(terminated, 0.0, cut)
 
 
 def _truncation_wins(
@@ -183,6 +199,12 @@ SAME_STEP = Exercise(
             "a death with a future",
             _never_dies,
             "a termination gets the value of its last observation: behind it there is nothing",
+        ),
+        Mutant(
+            "flag not read",
+            _by_nan,
+            "the final value is taken wherever it is a number: only `truncated` says that an "
+            "episode was cut off, and what stands in other rows means nothing",
         ),
         Mutant(
             "truncation wins over death",

@@ -83,6 +83,20 @@ def _zeros(pictures: Tensor, offsets: Tensor, pad: int) -> Tensor:
     return torch.stack(cut)
 
 
+def _reflected(pictures: Tensor, offsets: Tensor, pad: int) -> Tensor:
+    _, height, width = pictures.shape
+
+    def mirror(places: Tensor, size: int) -> Tensor:
+        period = max(1, 2 * (size - 1))
+        folded = places % period
+        return torch.where(folded < size, folded, period - folded)
+
+    rows = mirror(torch.arange(height) + offsets[:, :1] - pad, height)
+    columns = mirror(torch.arange(width) + offsets[:, 1:] - pad, width)
+    which = torch.arange(pictures.shape[0])[:, None, None]
+    return pictures[which, rows[:, :, None], columns[:, None, :]]
+
+
 def _rolled(pictures: Tensor, offsets: Tensor, pad: int) -> Tensor:
     moved = [
         picture.roll((pad - int(a), pad - int(b)), (0, 1))
@@ -128,6 +142,12 @@ SHIFT = Exercise(
             _zeros,
             "black comes in from outside: repeat the edge, or the network learns to see the frame "
             "of the shift",
+        ),
+        Mutant(
+            "reflected",
+            _reflected,
+            "the picture is mirrored at its edge (`reflect`): repeat the edge itself "
+            "(`replicate`), or an arm that touches it is seen twice",
         ),
         Mutant(
             "rolled",

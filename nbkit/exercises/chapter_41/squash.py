@@ -93,6 +93,15 @@ def _epsilon(u: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
     return (_normal(u, mean, log_std) - torch.log(1 - u.tanh() ** 2 + 1e-6)).sum(dim=-1)
 
 
+def _clamped(u: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
+    slope = (1 - u.tanh() ** 2).clamp(min=1e-7)
+    return (_normal(u, mean, log_std) - slope.log()).sum(dim=-1)
+
+
+def _log_variance(u: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
+    return squashed_logprob(u, mean, 0.5 * log_std)
+
+
 def _not_squared(u: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
     return (_normal(u, mean, log_std) - torch.log(1 - u.tanh())).sum(dim=-1)
 
@@ -159,6 +168,18 @@ SQUASH = Exercise(
             _epsilon,
             "a small number inside the logarithm hides the infinity and gives another density far "
             "out: write the logarithm as 2 (log 2 - u - softplus(-2u))",
+        ),
+        Mutant(
+            "slope clamped",
+            _clamped,
+            "far out the slope is clamped, at 1e-7 or so: the density stops falling there, and is "
+            "another one; write the logarithm as 2 (log 2 - u - softplus(-2u))",
+        ),
+        Mutant(
+            "log of the variance",
+            _log_variance,
+            "`log_std` is taken for the logarithm of the variance: the spread is exp(log_std), not "
+            "its square root",
         ),
         Mutant(
             "square missing",
