@@ -1,6 +1,6 @@
 """The tasks of chapter 41 with their settings.
 
-Those of reach were found on seeds 100 and above. Push takes them over, and no run of it is recorded.
+Those of reach were found on seeds 100 and above. Push takes them over; no run of it is recorded.
 """
 
 from collections.abc import Callable, Mapping
