@@ -1,4 +1,4 @@
-# Generated, sha256 2b0f46df881398f2
+# Generated, sha256 881f7989c49a1d07
 """Training script of the job `ppo_manipulation`, tangled from notebooks/41_manipulation.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -145,7 +145,10 @@ def go_on(config: Config, run: Run, trainer: PixelTrainer) -> tuple[int, float]:
         return 0, 0.0
     trainer.policy.load_state_dict(found.state["policy"])
     trainer.optimiser.load_state_dict(found.state["optimiser"])
-    own = torch.load(found.folder / f"rank_{run.rank}.pt", map_location="cpu")
+    kept = found.folder / f"rank_{run.rank}.pt"
+    if not kept.exists():
+        raise ValueError(f"{kept} is missing: go on with as many GPUs as the run was started with")
+    own = torch.load(kept, map_location="cpu", weights_only=True)
     # The episodes that were running are lost. Other targets than those of the start come next.
     trainer.load_state_dict(own, seed=config.seed + 1_000_000 * run.rank + found.step)
     return found.step, found.state["elapsed"]
