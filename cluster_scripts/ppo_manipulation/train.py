@@ -1,4 +1,4 @@
-# Generated, sha256 881f7989c49a1d07
+# Generated, sha256 286f3c6d5c0087b4
 """Training script of the job `ppo_manipulation`, tangled from notebooks/41_manipulation.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -143,12 +143,14 @@ def go_on(config: Config, run: Run, trainer: PixelTrainer) -> tuple[int, float]:
     found = run.resume()
     if found is None:
         return 0, 0.0
+    if found.state["ranks"] != run.world_size:
+        raise ValueError(
+            f"the run was started with {found.state['ranks']} processes and would go on with "
+            f"{run.world_size}; start it with as many, or anew"
+        )
     trainer.policy.load_state_dict(found.state["policy"])
     trainer.optimiser.load_state_dict(found.state["optimiser"])
-    kept = found.folder / f"rank_{run.rank}.pt"
-    if not kept.exists():
-        raise ValueError(f"{kept} is missing: go on with as many GPUs as the run was started with")
-    own = torch.load(kept, map_location="cpu", weights_only=True)
+    own = torch.load(found.folder / f"rank_{run.rank}.pt", map_location="cpu", weights_only=True)
     # The episodes that were running are lost. Other targets than those of the start come next.
     trainer.load_state_dict(own, seed=config.seed + 1_000_000 * run.rank + found.step)
     return found.step, found.state["elapsed"]
@@ -180,6 +182,7 @@ def train(config: Config, run: Run, trainer: PixelTrainer) -> float:
                 "policy": trainer.policy.state_dict(),
                 "optimiser": trainer.optimiser.state_dict(),
                 "elapsed": time.perf_counter() - started,
+                "ranks": run.world_size,
             },
             # Reward scale, draws and counts are each rank's own.
             write=lambda folder: torch.save(trainer.state_dict(), folder / f"rank_{run.rank}.pt"),
@@ -199,7 +202,7 @@ def learn(config: Config, run: Run) -> dict:
             for i in range(config.evaluate_on)
         ]
     finally:
-        trainer.source.close()  # ends the environment processes, whatever has happened
+        trainer.source.close()  # ends the environment processes, whatever happens in training
     every = max(1, len(run.history) // 150)
     kept = [*run.history[::every], run.history[-1]]
     result = {

@@ -153,7 +153,7 @@ class ArmCore:
             observations (N, O) float32, rewards (N,), terminated (N,), truncated (N,), and a
             dictionary of arrays (N,): "is_success", "distance".
 
-        Errors:
+        Raises:
             ValueError: actions of another shape, or not finite.
 
         """
@@ -226,7 +226,7 @@ class ArmCore:
         Args:
             state: of as many arms.
 
-        Errors:
+        Raises:
             ValueError: a state of another number of arms.
 
         """

@@ -77,7 +77,7 @@ class ArmEnv(gym.Env[Floats, Floats]):
     def step(self, action: Floats) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
         """Act for 0.04 s.
 
-        Errors:
+        Raises:
             ResetNeeded: no episode has begun.
 
         """

@@ -27,7 +27,7 @@ class Ranges:
         latency_steps: whole control steps.
         camera_m: the camera's largest shift along each axis, either way, m.
 
-    Errors:
+    Raises:
         ValueError: a range from which an impossible arm could be drawn.
 
     """
@@ -73,7 +73,7 @@ class RandomisePhysics(gym.Wrapper[Any, Any, Any, Any]):
         env: ``ReachEnv`` or ``PushEnv``, wrapped or not.
         ranges: what is drawn from.
 
-    Errors:
+    Raises:
         TypeError: an environment that is no arm.
 
     """

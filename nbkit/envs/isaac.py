@@ -79,7 +79,7 @@ class IsaacAdapter:
         group: the entry of the observations that the policy sees.
         clip: actions are clipped to plus or minus this; None: they are not.
 
-    Errors:
+    Raises:
         ValueError: no such entry, or observations that are not (N, O).
 
     """

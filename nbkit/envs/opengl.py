@@ -30,6 +30,11 @@ def does_not_open(name: str, error: Exception) -> NoRenderer:
         error: what MuJoCo said.
 
     """
+    if name.strip().lower() not in BACKENDS:
+        return NoRenderer(
+            f"MUJOCO_GL is {name!r}, which MuJoCo cannot load here ({error}): set it to egl or "
+            "osmesa, or unset it"
+        )
     return NoRenderer(
         f"MUJOCO_GL is {name!r}, but it does not open here ({error}): unset MUJOCO_GL to let a "
         f"back-end that works be found, or install what is missing, {INSTALL}"
@@ -65,7 +70,7 @@ def import_mujoco() -> Any:
     Returns:
         the module.
 
-    Errors:
+    Raises:
         NoRenderer: ``MUJOCO_GL`` names a back-end that is not here. Physics alone would need none,
             but the name asks for pictures, and silence would fail later.
 

@@ -57,7 +57,7 @@ def choose_backend() -> str:
 
     The choice is written to ``MUJOCO_GL``, so that processes started later need not look again.
 
-    Errors:
+    Raises:
         NoRenderer: neither opens, or ``MUJOCO_GL`` names something else.
 
     """
@@ -96,7 +96,7 @@ class SceneRenderer:
         tiles: pictures that one reading holds.
         smooth: draw round things with many sides, for people to look at.
 
-    Errors:
+    Raises:
         NoRenderer: see ``choose_backend``.
 
     """
@@ -139,7 +139,7 @@ class SceneRenderer:
     def render_many(self, models: Sequence[Any], datas: Sequence[Any], camera: str) -> Image:
         """Return pictures (N, H, W, 3) of N arms; N is at most ``tiles``.
 
-        Errors:
+        Raises:
             ValueError: more arms than tiles.
 
         """

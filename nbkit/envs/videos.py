@@ -66,7 +66,7 @@ def gif(frames: Sequence[Picture], *, fps: float = 12.5, colours: int = 24) -> b
         fps: frames a second.
         colours: of the palette, one for the whole film.
 
-    Errors:
+    Raises:
         ValueError: no frame, or a file over ``LARGEST_BYTES``.
 
     """

@@ -7,6 +7,7 @@ only says "go" and "done".
 
 import contextlib
 import multiprocessing as mp
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from multiprocessing.shared_memory import SharedMemory
@@ -84,14 +85,17 @@ def _serve(
         memory.close()
 
 
-def _end(process: Any) -> None:
-    """Wait for a process; if it does not end, terminate it, and if that is not heard, kill it."""
-    for harder in (process.terminate, process.kill):
-        process.join(timeout=END_S)
-        if not process.is_alive():
-            return
-        harder()
-    process.join()
+def _end(processes: Sequence[Any]) -> None:
+    """Wait for all; terminate those that do not end, and kill those that do not hear that."""
+    for harder in ("terminate", "kill"):
+        deadline = time.monotonic() + END_S
+        for process in processes:
+            process.join(timeout=max(0.0, deadline - time.monotonic()))
+        for process in processes:
+            if process.is_alive():
+                getattr(process, harder)()
+    for process in processes:
+        process.join()
 
 
 class PixelWorkers:
@@ -104,7 +108,7 @@ class PixelWorkers:
         make: ``VectorReach`` or ``VectorPush``.
         **settings: of ``make``.
 
-    Errors:
+    Raises:
         RuntimeError: a process failed, and the message holds its own; or ``step`` or ``reset`` was
             called after that or after ``close``.
 
@@ -202,8 +206,8 @@ class PixelWorkers:
 
         Returns:
             frames (N, 3, H, W) uint8, rewards (N,), terminated (N,), truncated (N,): views of
-            shared memory that the next call overwrites and ``close`` takes away; copy what is to
-            stay. Autoreset is next-step.
+            shared memory that the next call overwrites. ``close`` unmaps it, and reading a view
+            afterwards kills the process: copy what is to stay. Autoreset is next-step.
 
         """
         self._check_open("step")
@@ -222,8 +226,7 @@ class PixelWorkers:
             for pipe in self._pipes:
                 with contextlib.suppress(OSError):  # its process is gone
                     pipe.send(None)
-            for process in self._processes:
-                _end(process)
+            _end(self._processes)
         finally:
             for pipe in self._pipes:
                 pipe.close()
@@ -231,8 +234,7 @@ class PixelWorkers:
 
     def _free(self) -> None:
         self._views.clear()
-        with contextlib.suppress(BufferError):  # somebody holds frames; their memory goes with them
-            self._memory.close()
+        self._memory.close()
         self._memory.unlink()
 
 

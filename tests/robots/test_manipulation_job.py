@@ -5,6 +5,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -87,12 +88,21 @@ def test_ranks_see_other_arms_and_keep_one_policy():
         assert torch.equal(value, second["weights"][name]), name
 
 
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_another_number_of_processes_is_refused(ranks):
+    """With fewer the others' arms would be missing in silence; with more some have no state."""
+    found = SimpleNamespace(state={"ranks": ranks})
+    run = SimpleNamespace(resume=lambda: found, world_size=2, rank=0)
+    with pytest.raises(ValueError, match=f"started with {ranks} processes and would go on with 2"):
+        load_job().go_on(None, run, None)
+
+
 def rows_of(folder: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
 def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path, monkeypatch):
-    """Reward scale, draws and clock come back; the arms begin other episodes than at the start."""
+    """Reward scale and clock come back; the arms begin other episodes than at the start."""
     try:
         choose_backend()
     except NoRenderer:

@@ -154,6 +154,12 @@ def test_a_backend_that_is_named_but_not_there_is_told_at_the_import(module):
     assert "unset MUJOCO_GL" in last and "libosmesa6" in last
 
 
+def test_a_backend_that_does_not_exist_is_told_without_packages():
+    last = python("import nbkit.envs.reach", MUJOCO_GL="bogus").stderr.strip().splitlines()[-1]
+    assert "MUJOCO_GL is 'bogus', which MuJoCo cannot load here" in last
+    assert "set it to egl or osmesa, or unset it" in last and "apt-get" not in last
+
+
 def test_an_error_of_mujoco_itself_is_no_matter_of_the_backend(monkeypatch):
     def broken(name: str) -> None:
         raise RuntimeError("torn")
@@ -265,6 +271,34 @@ def test_a_run_repeats_itself():
         return values
 
     assert run() == run()
+
+
+@draws
+def test_what_a_trainer_needs_to_go_on_is_put_back(tmp_path):
+    """Moments, draws and counts come back; what running episodes had earned does not."""
+
+    def trainer_of(seed: int) -> PixelTrainer:
+        policy = PixelActorCritic(9, 40, 2, body="small", width=16)
+        return PixelTrainer(LocalArms(3, size=40), policy, TINY, shift=2, seed=seed)
+
+    old, new = trainer_of(1), trainer_of(2)
+    old.scale.update(torch.ones(2, 3), torch.zeros(2, 3).bool(), torch.ones(2, 3).bool())
+    old.steps, old.outcomes, old.seconds["update"] = 24, [True, False], 1.5
+    old.collect()
+    assert old.scale.running.abs().sum() > 0
+    torch.save(old.state_dict(), tmp_path / "rank_0.pt")
+    new.load_state_dict(torch.load(tmp_path / "rank_0.pt", weights_only=True), seed=9)
+    for part in ("generator", "noise"):
+        assert torch.equal(getattr(old, part).get_state(), getattr(new, part).get_state()), part
+    assert new.scale.state_dict()["moments"] == old.scale.state_dict()["moments"]
+    assert not new.scale.running.any() and not new.ended.any()
+    assert (new.steps, new.outcomes, new.seconds) == (old.steps, old.outcomes, old.seconds)
+    fresh = Eye(3, 2, "cpu", seed=2)
+    fresh.generator.set_state(old.eye.generator.get_state())
+    fresh.begin(new.source.reset(9))
+    assert torch.equal(fresh._offsets, new.eye._offsets)
+    for trainer in (old, new):
+        trainer.source.close()
 
 
 @draws
