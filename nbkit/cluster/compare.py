@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from nbkit.cluster import digits
 from nbkit.cluster.recorded import Record, Side
 
 Table = list[tuple[str, str, str]]
@@ -112,7 +113,7 @@ def _shown(value: Any) -> str:
         return ""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    return f"{value:.5g}"
+    return digits.shown(value)
 
 
 def _stages(side: Side) -> str:

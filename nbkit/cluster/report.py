@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 from PIL import Image
 
 from nbkit import plots, provenance
+from nbkit.cluster import digits
 from nbkit.cluster.metrics_file import Row
 from nbkit.cluster.run_folder import RunFolder, StageFolder
 
@@ -133,12 +134,7 @@ def _stage_result(stage: StageFolder) -> dict[str, Any]:
         "ranks": stamp.get("ranks"),  # the device's name counts all that the machine has
         "resumed": sum(event["event"] == "resumed" for event in stage.events),
         "curves": {
-            name: [_short(row[name]) if name in row else None for row in rows] for name in names
+            name: [digits.kept(row[name]) if name in row else None for row in rows]
+            for name in names
         },
     }
-
-
-def _short(value: float) -> float | str:
-    """Six significant digits, as many as a curve needs; NaN by its name, as JSON has none."""
-    short = float(f"{value:.6g}")
-    return short if abs(short) < float("inf") else str(short)

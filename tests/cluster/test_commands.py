@@ -11,9 +11,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nbkit.authoring.errors import UserError
-from nbkit.cluster import commands
+from nbkit.cluster import commands, digits
 from nbkit.cluster.job_file import JobError
 from nbkit.cluster.preemption import Preempted
 from nbkit.cluster.report import pictures, thin
@@ -291,6 +293,13 @@ def test_a_run_is_compared_with_the_recorded_result_of_another(tmp_path, capsys)
     assert whole["GPU hours"] == ["4.00", "5.00"]
     for one, other in ((a, "kept_b"), (tmp_path / "kept_a", "kept_b/result.json")):
         assert compared(one, tmp_path / other, capsys) == whole
+
+
+@given(st.floats(allow_nan=True, allow_infinity=True), st.integers(-9, 9))
+def test_a_number_and_its_record_look_the_same(value, exponent):
+    """0.0148134996 is 0.0148135 in a report: one rounding shows 0.014813, another 0.014814."""
+    for number in (value, (0.0148135 - 4e-10) * 10.0**exponent):
+        assert digits.shown(float(digits.kept(number))) == digits.shown(number)
 
 
 def test_results_that_the_book_keeps_can_be_compared(tmp_path, capsys):

@@ -310,6 +310,19 @@ def test_the_budget_ends_a_run_and_does_not_let_it_begin_again(stage_set, tmp_pa
     assert code == 1 and "limits allow 3 s for all attempts and" in output
 
 
+def test_a_note_of_its_time_is_whole_however_the_programs_beside_it_end(stage_set, tmp_path):
+    """At a job's end Slurm kills everything that runs in it, also what a shell waits for."""
+    (tmp_path / "date").write_text("#!/bin/sh\nkill -9 $$\n")
+    (tmp_path / "date").chmod(0o755)
+    launch, run = stage_set(), tmp_path / "run"
+    plan(tmp_path, all="finish")
+    code, output = finish(start(launch / "torchrun.sh", run))
+    assert code == 0, output
+    (note,) = (run / "attempts").iterdir()
+    first, last = (int(word) for word in note.read_text().split())
+    assert 0 <= time.time() - last < 60 and first <= last
+
+
 def test_several_nodes_need_slurm(stage_set, tmp_path):
     launch = stage_set(processes=None, gpus=4, nodes=3, time="01:00:00")
     code, output = finish(start(launch / "torchrun.sh", tmp_path / "run"))

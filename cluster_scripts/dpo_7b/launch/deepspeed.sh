@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 e22285f76eb11a4f
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 73cd9a0dff486f2b
 # DPO of a 7B model after supervised fine-tuning on UltraFeedback, as for Zephyr-7B
 #
 #   bash cluster_scripts/dpo_7b/launch/deepspeed.sh RUN          all stages, on this machine
@@ -139,16 +139,20 @@ seconds_spent() {
   printf '%s\n' "$sum"
 }
 
+# The clock is bash's own: the end of a job kills a program such as date, and a note without its
+# second time would be left.
 note_time() {
   local new=$run/attempts/.new-$BASHPID
-  printf '%s %s\n' "$started" "$(date +%s)" >"$new" && mv -- "$new" "$attempt"
+  printf '%s %(%s)T\n' "$started" -1 >"$new" && mv -- "$new" "$attempt"
 }
 
 keep_time() {
+  local now
   trap - USR1 USR2 TERM INT EXIT
   while sleep "${NBKIT_CLOCK_SECONDS:-10}"; do
     note_time
-    if ((budget_seconds > 0 && spent + $(date +%s) - started >= budget_seconds - lead_seconds)); then
+    printf -v now '%(%s)T' -1
+    if ((budget_seconds > 0 && spent + now - started >= budget_seconds - lead_seconds)); then
       kill -s USR2 "$$"
       return
     fi
@@ -210,7 +214,7 @@ rm -f -- "$run/STOP" # of an attempt that was killed before it could take it awa
 printf '%s\n' '{"job": "dpo_7b", "variant": "", "stages": [""], "gpus": 8, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/.job.json-$$"
 mv -- "$run/.job.json-$$" "$run/job.json" # never half a file
 spent=$(seconds_spent)
-started=$(date +%s)
+printf -v started '%(%s)T' -1
 attempt=$run/attempts/$started-$$
 if ((budget_seconds > 0 && spent + lead_seconds >= budget_seconds)); then
   echo "dpo_7b: limits allow $budget_seconds s for all attempts and $spent s are spent; raise them in job.yaml to go on" >&2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 e88adce7a43116dc
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 4bdf68bfaeb52839
 # RLHF in three stages (SFT, reward model, PPO) for a 7B model on HH-RLHF.
 #
 #   bash cluster_scripts/rlhf_7b/launch/1b5_one_gpu/torchrun.sh RUN          all stages, on this machine
@@ -105,16 +105,20 @@ seconds_spent() {
   printf '%s\n' "$sum"
 }
 
+# The clock is bash's own: the end of a job kills a program such as date, and a note without its
+# second time would be left.
 note_time() {
   local new=$run/attempts/.new-$BASHPID
-  printf '%s %s\n' "$started" "$(date +%s)" >"$new" && mv -- "$new" "$attempt"
+  printf '%s %(%s)T\n' "$started" -1 >"$new" && mv -- "$new" "$attempt"
 }
 
 keep_time() {
+  local now
   trap - USR1 USR2 TERM INT EXIT
   while sleep "${NBKIT_CLOCK_SECONDS:-10}"; do
     note_time
-    if ((budget_seconds > 0 && spent + $(date +%s) - started >= budget_seconds - lead_seconds)); then
+    printf -v now '%(%s)T' -1
+    if ((budget_seconds > 0 && spent + now - started >= budget_seconds - lead_seconds)); then
       kill -s USR2 "$$"
       return
     fi
@@ -176,7 +180,7 @@ rm -f -- "$run/STOP" # of an attempt that was killed before it could take it awa
 printf '%s\n' '{"job": "rlhf_7b", "variant": "1b5_one_gpu", "stages": ["sft", "reward", "ppo"], "gpus": 1, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/.job.json-$$"
 mv -- "$run/.job.json-$$" "$run/job.json" # never half a file
 spent=$(seconds_spent)
-started=$(date +%s)
+printf -v started '%(%s)T' -1
 attempt=$run/attempts/$started-$$
 if ((budget_seconds > 0 && spent + lead_seconds >= budget_seconds)); then
   echo "rlhf_7b: limits allow $budget_seconds s for all attempts and $spent s are spent; raise them in job.yaml to go on" >&2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 39e67ebb9ecdc9fd
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 27e426b01ae22080
 # Policy updates of GRPO and PPO, weak and strong scaling, 7B under ZeRO-3 with offload on 8 GPUs.
 #
 #   bash cluster_scripts/scaling_study/launch/offload_8/torchrun.sh RUN          all stages, on this machine
@@ -107,16 +107,20 @@ seconds_spent() {
   printf '%s\n' "$sum"
 }
 
+# The clock is bash's own: the end of a job kills a program such as date, and a note without its
+# second time would be left.
 note_time() {
   local new=$run/attempts/.new-$BASHPID
-  printf '%s %s\n' "$started" "$(date +%s)" >"$new" && mv -- "$new" "$attempt"
+  printf '%s %(%s)T\n' "$started" -1 >"$new" && mv -- "$new" "$attempt"
 }
 
 keep_time() {
+  local now
   trap - USR1 USR2 TERM INT EXIT
   while sleep "${NBKIT_CLOCK_SECONDS:-10}"; do
     note_time
-    if ((budget_seconds > 0 && spent + $(date +%s) - started >= budget_seconds - lead_seconds)); then
+    printf -v now '%(%s)T' -1
+    if ((budget_seconds > 0 && spent + now - started >= budget_seconds - lead_seconds)); then
       kill -s USR2 "$$"
       return
     fi
@@ -178,7 +182,7 @@ rm -f -- "$run/STOP" # of an attempt that was killed before it could take it awa
 printf '%s\n' '{"job": "scaling_study", "variant": "offload_8", "stages": ["grpo", "ppo"], "gpus": 8, "price_per_gpu_hour": 2.5, "currency": "USD"}' >"$run/.job.json-$$"
 mv -- "$run/.job.json-$$" "$run/job.json" # never half a file
 spent=$(seconds_spent)
-started=$(date +%s)
+printf -v started '%(%s)T' -1
 attempt=$run/attempts/$started-$$
 if ((budget_seconds > 0 && spent + lead_seconds >= budget_seconds)); then
   echo "scaling_study: limits allow $budget_seconds s for all attempts and $spent s are spent; raise them in job.yaml to go on" >&2
