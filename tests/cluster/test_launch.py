@@ -323,6 +323,21 @@ def test_a_note_of_its_time_is_whole_however_the_programs_beside_it_end(stage_se
     assert 0 <= time.time() - last < 60 and first <= last
 
 
+def test_the_clock_of_a_killed_attempt_stops(stage_set, tmp_path):
+    launch, run = stage_set(), tmp_path / "run"
+    plan(tmp_path, all="wait")
+    process = start(launch / "torchrun.sh", run)
+    wait_for(running(run))
+    process.kill()
+    process.wait()
+    (run / "STOP").touch()  # for the stage, which nobody has told
+    process.communicate()  # until the last process that writes there has ended
+    (note,) = (run / "attempts").glob("[!.]*")
+    before = note.read_text()
+    time.sleep(1.5)
+    assert note.read_text() == before
+
+
 def test_several_nodes_need_slurm(stage_set, tmp_path):
     launch = stage_set(processes=None, gpus=4, nodes=3, time="01:00:00")
     code, output = finish(start(launch / "torchrun.sh", tmp_path / "run"))

@@ -19,6 +19,8 @@ from nbkit.exercises.proof import (
 from nbkit.exercises.registry import Exercise, all_exercises, call_with_inputs
 
 SEEDS = range(1, 21)
+# The edges, which no seed changes, name every mutant (tested below): some seeds are enough.
+MUTANT_SEEDS = range(1, 7)
 EXERCISES = list(all_exercises().values())
 
 
@@ -58,8 +60,8 @@ def test_edges_alone_name_every_mutant(exercise: Exercise) -> None:
 
 @each_exercise
 @pytest.mark.slow
-def test_every_mutant_fails_with_its_own_message_on_every_seed(exercise: Exercise) -> None:
-    for seed in SEEDS:
+def test_every_mutant_fails_with_its_own_message_on_several_seeds(exercise: Exercise) -> None:
+    for seed in MUTANT_SEEDS:
         assert not mutant_faults(Bench(exercise, seed, draws=6))
 
 

@@ -25,6 +25,7 @@ from nbkit.trainers.sft import train as train_sft
 from tests.rlvr.small import PROBLEMS, VOCABULARY, by_length, config, generator, model
 
 ROWS, STEPS = 8, 10
+UPDATES = 5  # of PPO: each takes several steps
 
 
 def one_thread():
@@ -386,7 +387,7 @@ def rlhf_trainer(word):
     """PPO with a moving KL coefficient, a warm-up of the value model, and a monitor."""
     one_thread()
     settings = RLHFConfig(
-        updates=STEPS, prompts=6, samples=2, max_new_tokens=8, micro_tokens=60, kl_target=1.0,
+        updates=UPDATES, prompts=6, samples=2, max_new_tokens=8, micro_tokens=60, kl_target=1.0,
         kl_horizon=100.0, value_warmup=1, learning_rate=3e-3, warmup=0,
     )  # fmt: skip
     parallel = None
@@ -405,11 +406,12 @@ TRAINERS = {"grpo": grpo_trainer, "rlhf": rlhf_trainer}
 
 
 def trained(name, word, folder=None):
-    """The metrics of ten updates; with a folder, saved after five."""
+    """The metrics of all updates; with a folder, saved after half of them."""
     trainer = TRAINERS[name](word)
     if folder is not None:
+        half = trainer.config.updates // 2
         trainer.run(
-            progress=False, stop=lambda metrics: metrics["update"] == 5, checkpoint=Path(folder)
+            progress=False, stop=lambda metrics: metrics["update"] == half, checkpoint=Path(folder)
         )
     trainer.run(progress=False)
     return timeless(trainer)

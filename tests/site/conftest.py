@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from site_books import THEME, copy_fixture_book, copy_real_book
 
 from nbkit.site.build import build_site
@@ -59,10 +61,23 @@ def error_of(make_renderer: Callable[..., PageRenderer]) -> Callable[[Node], str
 @pytest.fixture(scope="session")
 def fixture_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site of the book of every construct."""
-    return build_site(copy_fixture_book(tmp_path_factory.mktemp("fixture")))
+    return built_once(tmp_path_factory, "fixture_site", copy_fixture_book)
 
 
 @pytest.fixture(scope="session")
 def real_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site of the real book."""
-    return build_site(copy_real_book(tmp_path_factory.mktemp("real")))
+    return built_once(tmp_path_factory, "real_site", copy_real_book)
+
+
+def built_once(
+    factory: pytest.TempPathFactory, name: str, copy_book: Callable[[Path], Path]
+) -> Path:
+    """Build a site, or take what another process of this test run has built."""
+    alone = "PYTEST_XDIST_WORKER" not in os.environ
+    shared = factory.getbasetemp() if alone else factory.getbasetemp().parent
+    note = shared / f"{name}.txt"
+    with FileLock(f"{note}.lock"):
+        if not note.exists():
+            note.write_text(str(build_site(copy_book(factory.mktemp(name)))), encoding="utf-8")
+    return Path(note.read_text(encoding="utf-8"))

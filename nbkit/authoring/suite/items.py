@@ -129,8 +129,8 @@ def _unit_tests(root: Path, folder: Path, chapter: int | None) -> list[Item]:
     if not (root / "tests").is_dir():
         return []
     report = folder / "unit.xml"
-    words = ["-m", "pytest", "-q", "-p", "no:nbmake", "-n", "2", "--durations=10"]
-    words += [f"--junitxml={report}", "tests"]
+    words = ["-m", "pytest", "-q", "-p", "no:nbmake", "-n", "2", "--dist=worksteal"]
+    words += ["--durations=10", f"--junitxml={report}", "tests"]
     name = "pytest tests"
     if chapter is not None:
         words += ["--chapter", str(chapter)]

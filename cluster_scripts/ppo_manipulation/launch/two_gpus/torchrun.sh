@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 a1f8cdd659bdf6a8
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 f6b17013367fa46a
 # Data parallel on two GPUs, each with its own environment processes.
 #
 #   bash cluster_scripts/ppo_manipulation/launch/two_gpus/torchrun.sh RUN          all stages, on this machine
@@ -116,6 +116,7 @@ keep_time() {
   local now
   trap - USR1 USR2 TERM INT EXIT
   while sleep "${NBKIT_CLOCK_SECONDS:-10}"; do
+    kill -0 "$$" 2>/dev/null || return # killed outright: its clock stops with it
     note_time
     printf -v now '%(%s)T' -1
     if ((budget_seconds > 0 && spent + now - started >= budget_seconds - lead_seconds)); then

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 727202ae27eb913c
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 aad43c591e60d797
 # RLHF in three stages (SFT, reward model, PPO) for a 7B model on HH-RLHF.
 #
 #   bash cluster_scripts/rlhf_7b/launch/one_gpu/torchrun.sh RUN          all stages, on this machine
@@ -116,6 +116,7 @@ keep_time() {
   local now
   trap - USR1 USR2 TERM INT EXIT
   while sleep "${NBKIT_CLOCK_SECONDS:-10}"; do
+    kill -0 "$$" 2>/dev/null || return # killed outright: its clock stops with it
     note_time
     printf -v now '%(%s)T' -1
     if ((budget_seconds > 0 && spent + now - started >= budget_seconds - lead_seconds)); then

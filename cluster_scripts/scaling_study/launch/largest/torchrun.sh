@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 228a9162df730e1b
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 ee902681846c364c
 # Policy updates of GRPO and PPO, weak and strong scaling, 14B under FSDP2 on 8 GPUs.
 #
 #   bash cluster_scripts/scaling_study/launch/largest/torchrun.sh RUN          all stages, on this machine
@@ -116,6 +116,7 @@ keep_time() {
   local now
   trap - USR1 USR2 TERM INT EXIT
   while sleep "${NBKIT_CLOCK_SECONDS:-10}"; do
+    kill -0 "$$" 2>/dev/null || return # killed outright: its clock stops with it
     note_time
     printf -v now '%(%s)T' -1
     if ((budget_seconds > 0 && spent + now - started >= budget_seconds - lead_seconds)); then

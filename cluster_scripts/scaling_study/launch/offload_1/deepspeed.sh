@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 de9a570c48da736c
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 3a9697ec840ce313
 # Policy updates of GRPO and PPO, weak and strong scaling, 7B under ZeRO-3 with offload on 1 GPU.
 #
 #   bash cluster_scripts/scaling_study/launch/offload_1/deepspeed.sh RUN          all stages, on this machine
@@ -152,6 +152,7 @@ keep_time() {
   local now
   trap - USR1 USR2 TERM INT EXIT
   while sleep "${NBKIT_CLOCK_SECONDS:-10}"; do
+    kill -0 "$$" 2>/dev/null || return # killed outright: its clock stops with it
     note_time
     printf -v now '%(%s)T' -1
     if ((budget_seconds > 0 && spent + now - started >= budget_seconds - lead_seconds)); then

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 292bc03feeeb4899
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 04e2a4d25acd166a
 # Policy updates of GRPO and PPO, weak and strong scaling, 7B under ZeRO-3 with offload on 2 GPUs.
 #
 #   bash cluster_scripts/scaling_study/launch/offload_2/deepspeed.sh RUN          all stages, on this machine
@@ -152,6 +152,7 @@ keep_time() {
   local now
   trap - USR1 USR2 TERM INT EXIT
   while sleep "${NBKIT_CLOCK_SECONDS:-10}"; do
+    kill -0 "$$" 2>/dev/null || return # killed outright: its clock stops with it
     note_time
     printf -v now '%(%s)T' -1
     if ((budget_seconds > 0 && spent + now - started >= budget_seconds - lead_seconds)); then

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 8f0dcd63da35fb20
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 6111c1163012ca53
 # Supervised fine-tuning of a 7B model on the chosen answers of HH-RLHF.
 #
 #   bash cluster_scripts/sft_7b/launch/1b5_ddp/torchrun.sh RUN          all stages, on this machine
@@ -116,6 +116,7 @@ keep_time() {
   local now
   trap - USR1 USR2 TERM INT EXIT
   while sleep "${NBKIT_CLOCK_SECONDS:-10}"; do
+    kill -0 "$$" 2>/dev/null || return # killed outright: its clock stops with it
     note_time
     printf -v now '%(%s)T' -1
     if ((budget_seconds > 0 && spent + now - started >= budget_seconds - lead_seconds)); then
