@@ -156,6 +156,8 @@ def _rank_main(rank: int, world_size: int, folder: str) -> None:
         (loss * world_size).backward()
         gradients[mode] = policy.module.weight.grad
     torch.save(gradients, Path(folder) / f"rank{rank}.pt")
+    # A DDP that goes after its group waits in vain for gloo's thread (pytorch/pytorch#56297).
+    del policy, loss
     dist.destroy_process_group()
 
 
