@@ -235,7 +235,9 @@ class ArmCore:
                 f"state holds {len(state['physics'])} arms; this environment has {self.num_envs}"
             )
         for i, values in enumerate(state["physics"]):
-            self.set_physics(i, Physics(**{**values, "camera_m": tuple(values["camera_m"])}))
+            # Lists in JSON are tuples here.
+            plain = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+            self.set_physics(i, Physics(**plain))
             model, data = self.models[i], self.datas[i]
             mujoco.mj_setState(model, data, state["engine"][i].numpy(), _STATE)
             _place_scene(model, data)

@@ -38,6 +38,7 @@ class Physics:
         latency_steps: control steps between an action and its arrival at the motors.
         light: factor on the brightness of the lamps.
         camera_m: shift of the overhead camera along x, y, z.
+        camera_rad: its turn, as a rotation vector along its own right, up and backward axes.
 
     """
 
@@ -48,6 +49,7 @@ class Physics:
     latency_steps: int = 0
     light: float = 1.0
     camera_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    camera_rad: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     def __post_init__(self) -> None:
         check_number("mass", self.mass, 0.0, open_low=True)
@@ -93,6 +95,8 @@ def apply_physics(model: Any, name: str, physics: Physics) -> None:
     model.vis.headlight.diffuse[:] = written.vis.headlight.diffuse * physics.light
     model.cam_pos[:] = written.cam_pos
     model.cam_pos[0] += physics.camera_m  # the overhead camera is the first
+    model.cam_quat[:] = written.cam_quat
+    mujoco.mju_quatIntegrate(model.cam_quat[0], np.array(physics.camera_rad), 1.0)
     mujoco.mj_setConst(model, mujoco.MjData(model))
 
 

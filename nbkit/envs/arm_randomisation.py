@@ -5,7 +5,7 @@ must cope with what it cannot see, and reality is then perhaps one more draw.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium as gym
@@ -26,6 +26,7 @@ class Ranges:
         joint_friction_nm: dry friction of the hinges, Nm.
         latency_steps: whole control steps.
         camera_m: the camera's largest shift along each axis, either way, m.
+        camera_rad: its largest turn about each of its axes, either way, rad.
 
     Raises:
         ValueError: a range from which an impossible arm could be drawn.
@@ -39,6 +40,7 @@ class Ranges:
     latency_steps: tuple[int, int] = (0, 0)
     light: Range = (1.0, 1.0)
     camera_m: float = 0.0
+    camera_rad: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("mass", "friction", "damping", "joint_friction_nm", "latency_steps", "light"):
@@ -49,13 +51,14 @@ class Ranges:
             raise ValueError(f"mass: an arm needs some, so low must be above 0; got {self.mass}")
         if any(edge != int(edge) for edge in self.latency_steps):
             raise ValueError(f"latency_steps: both ends must be whole; got {self.latency_steps}")
-        if not 0 <= self.camera_m < math.inf:
-            raise ValueError(f"camera_m must be at least 0; got {self.camera_m}")
+        for name in ("camera_m", "camera_rad"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be at least 0; got {getattr(self, name)}")
 
     def draw(self, rng: np.random.Generator) -> Physics:
         """Draw one arm."""
         shift = rng.uniform(-1.0, 1.0, 3) * self.camera_m
-        return Physics(
+        drawn = Physics(
             mass=float(rng.uniform(*self.mass)),
             friction=float(rng.uniform(*self.friction)),
             damping=float(rng.uniform(*self.damping)),
@@ -64,6 +67,10 @@ class Ranges:
             light=float(rng.uniform(*self.light)),
             camera_m=(float(shift[0]), float(shift[1]), float(shift[2])),
         )
+        if not self.camera_rad:
+            return drawn  # as before there was a turn: recorded seeds draw the same arms
+        turn = rng.uniform(-1.0, 1.0, 3) * self.camera_rad
+        return replace(drawn, camera_rad=(float(turn[0]), float(turn[1]), float(turn[2])))
 
 
 class RandomisePhysics(gym.Wrapper[Any, Any, Any, Any]):

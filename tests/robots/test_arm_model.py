@@ -66,6 +66,12 @@ def test_physics_scales_what_it_names_and_leaves_the_file_alone():
     moved = load_model("arm", Physics(camera_m=(0.01, -0.02, 0.03)))
     assert np.allclose(moved.cam_pos[0] - load_model("arm").cam_pos[0], [0.01, -0.02, 0.03])
     assert np.allclose(moved.cam_pos[1], load_model("arm").cam_pos[1])
+    assert np.array_equal(moved.cam_quat, load_model("arm").cam_quat)
+    turned = load_model("arm", Physics(camera_rad=(0.0, 0.0, 0.2)))  # from no turn at all
+    assert np.allclose(turned.cam_quat[0], [np.cos(0.1), 0.0, 0.0, np.sin(0.1)])
+    assert np.array_equal(turned.cam_quat[1], load_model("arm").cam_quat[1])
+    arm_model.apply_physics(turned, "arm", NOMINAL)
+    assert np.array_equal(turned.cam_quat, load_model("arm").cam_quat)
     arm_model.apply_physics(model, "push", NOMINAL)
     assert np.allclose(model.body_mass, written.body_mass)
 

@@ -80,6 +80,7 @@ def test_light_and_camera_can_be_randomised():
         ("plain", Physics()),
         ("dark", Physics(light=0.4)),
         ("moved", Physics(camera_m=(0.05, 0.0, 0.0))),
+        ("turned", Physics(camera_rad=(0.0, 0.1, 0.0))),
     ):
         env = VectorReach(1, physics=physics)
         env.reset(seed=3)
@@ -87,7 +88,9 @@ def test_light_and_camera_can_be_randomised():
         frames[name] = camera.frames()[0]
         camera.close()
     assert frames["dark"].mean() < 0.7 * frames["plain"].mean()
-    assert red(frames["moved"])[1] < red(frames["plain"])[1] - 2
+    for name in ("moved", "turned"):
+        assert abs(red(frames[name])[1] - red(frames["plain"])[1]) > 2
+    assert red(frames["moved"])[1] < red(frames["plain"])[1]
 
 
 @draws

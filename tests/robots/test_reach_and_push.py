@@ -1,6 +1,7 @@
 """The environments: gymnasium's own checks, determinism, both ends, randomisation, state."""
 
 import warnings
+from dataclasses import replace
 
 import gymnasium as gym
 import mujoco
@@ -196,6 +197,12 @@ def test_randomisation_draws_within_ranges_from_the_seed():
     assert {physics.latency_steps for physics in drawn} == {0, 1, 2}
     assert all(0.5 <= p.mass <= 2.0 and max(map(abs, p.camera_m)) <= 0.02 for p in drawn)
     assert all(p.friction == 1.0 and p.light == 1.0 for p in drawn)
+    assert {p.camera_rad for p in drawn} == {(0.0, 0.0, 0.0)}
+    turning = RandomisePhysics(ReachEnv(), replace(ranges, camera_rad=0.1))
+    turned = [turning.reset(seed=7)[1]["physics"], turning.reset()[1]["physics"]]
+    assert replace(turned[0], camera_rad=(0.0, 0.0, 0.0)) == drawn[0]  # a turn is drawn last
+    assert turned[0].camera_rad != turned[1].camera_rad
+    assert all(0 < abs(angle) <= 0.1 for p in turned for angle in p.camera_rad)
     with pytest.raises(TypeError, match="set_physics"):
         RandomisePhysics(gym.make("CartPole-v1"), ranges)
 
@@ -224,6 +231,7 @@ def test_make_control_env_takes_the_native_form():
         (lambda: ReachEnv(render_mode="human"), "render_mode"),
         (lambda: Ranges(mass=(2.0, 1.0)), "mass"),
         (lambda: Ranges(camera_m=-0.1), "camera_m"),
+        (lambda: Ranges(camera_rad=float("inf")), "camera_rad"),
         (lambda: Ranges(camera_m=float("nan")), "camera_m"),
         (lambda: Ranges(mass=(0.0, 1.0)), "mass.*above 0"),
         (lambda: Ranges(damping=(0.0, float("inf"))), "damping"),

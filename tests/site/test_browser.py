@@ -228,37 +228,30 @@ def formulas_without_size(page: sync_api.Page) -> list:
     )
 
 
-# Axe takes seconds for the thousands of coloured words of a page's programs and the letters of its
-# formulas. One program with each kind of word and one formula of each colour stay as they are; the
-# others become plain text.
-THIN_OUT = """() => {
+# Axe takes seconds for the thousands of coloured words of a page's programs. One program with each
+# kind of word stays as it is; the others become plain text.
+THIN_OUT_PROGRAMS = """() => {
   const seen = new Set();
-  const flatten = (words, kinds) => {
-    if (kinds.length && kinds.every((kind) => seen.has(kind))) {
-      words.textContent = words.textContent;
-    }
-    kinds.forEach((kind) => seen.add(kind));
-  };
   for (const block of document.querySelectorAll('main pre')) {
     const paper = getComputedStyle(block).backgroundColor;
     const kinds = [...block.querySelectorAll('span')].map(
       (word) => [word.className, word.style.cssText, paper].join('|'));
-    flatten(block.querySelector('code') ?? block, kinds);
-  }
-  for (const formula of document.querySelectorAll('main .katex-html')) {
-    const style = getComputedStyle(formula);
-    flatten(formula, [`formula ${style.color} ${style.fontSize}`]);
+    if (kinds.length && kinds.every((kind) => seen.has(kind))) {
+      const words = block.querySelector('code') ?? block;
+      words.textContent = words.textContent;
+    }
+    kinds.forEach((kind) => seen.add(kind));
   }
 }"""
 # What the width and the colours of a page can change.
-OF_THE_LOOK = ["color-contrast", "scrollable-region-focusable", "target-size"]
+OF_THE_LOOK = ["color-contrast", "scrollable-region-focusable"]
 
 
 def serious_findings(page: sync_api.Page, rules: list[str] | None = None) -> list[tuple[str, str]]:
     """What axe calls serious or critical: the rule and the element."""
     page.evaluate("document.fonts.ready")
     page.wait_for_function("document.documentElement.dataset.scrollers === 'marked'")
-    page.evaluate(THIN_OUT)
+    page.evaluate(THIN_OUT_PROGRAMS)
     page.add_script_tag(path=str(AXE))
     options: dict = {"resultTypes": ["violations"], "preload": False}
     if rules is not None:
