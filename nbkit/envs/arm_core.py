@@ -236,7 +236,9 @@ class ArmCore:
             )
         for i, values in enumerate(state["physics"]):
             # Lists in JSON are tuples here.
-            plain = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+            plain: dict[str, Any] = {
+                k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
+            }
             self.set_physics(i, Physics(**plain))
             model, data = self.models[i], self.datas[i]
             mujoco.mj_setState(model, data, state["engine"][i].numpy(), _STATE)
