@@ -29,6 +29,10 @@ COMMANDS = {
     ),
     "lint-prose": (AUTHORING, "Check that what the prose names exists, and its spelling."),
     "progress": ("nbkit.exercises.commands", "Show which exercises are done."),
+    "spread": (
+        "nbkit.authoring.spread_commands",
+        "Run pages under several roundings and store what moved, and by how much.",
+    ),
     "stamp": (AUTHORING, "Say which pages' outputs no longer belong to their text, and why."),
     "sync": (AUTHORING, "Take edits made in notebooks back into their text pages."),
     "study": (AUTHORING, "Run a study, or repeat its beginning and compare."),

@@ -3,12 +3,14 @@
 import json
 import math
 import os
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import Path
 from typing import Any, SupportsFloat
 
 RECORD_MIME = "application/vnd.nbkit.record+json"
 PAGE_VARIABLE = "NBKIT_PAGE"
 MODE_VARIABLE = "NBKIT_RECORD"
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
 class RecordMismatch(AssertionError):  # noqa: N818 - reads as a verdict, like CheckFailed
@@ -91,6 +93,34 @@ def stored_records(notebook: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return found
 
 
+def displayed(entry: dict[str, Any]) -> str:
+    """The text of a figure, as the reader sees it.
+
+    Args:
+        entry: `{"name", "value", "tol"}`, and where the page was measured under several roundings
+            `"range": [lowest, highest]` of the figure and `"draws"`, their number.
+
+    Returns:
+        `rate: 1.02 (tolerance 2.1)` or `rate: 1.02 (0.61 to 1.6 on five roundings; tolerance 2.1)`.
+    """
+    tolerance = f"tolerance {entry['tol']:g}"
+    if "range" in entry:
+        number = entry["draws"]
+        count = NUMBERS[number] if number < len(NUMBERS) else str(number)
+        low, high = _bounds(*entry["range"])
+        tolerance = f"{low} to {high} on {count} roundings; {tolerance}"
+    return f"{entry['name']}: {entry['value']:.6g} ({tolerance})"
+
+
+def _bounds(low: float, high: float) -> tuple[str, str]:
+    """The bounds of a range, outwards, in as many digits as two digits of its width need."""
+    step = Decimal(10) ** (math.floor(math.log10(high - low)) - 1)
+    below, above = (Decimal(repr(bound)) / step for bound in (low, high))
+    lowest = float(below.to_integral_value(ROUND_FLOOR) * step)
+    highest = float(above.to_integral_value(ROUND_CEILING) * step)
+    return f"{lowest:.10g}", f"{highest:.10g}"
+
+
 def _entry(name: str, value: SupportsFloat, tol: float) -> dict[str, Any]:
     if not isinstance(name, str) or not name.strip():
         raise ValueError(f"record needs a name, a non-empty string; got {name!r}")
@@ -108,7 +138,7 @@ def _entry(name: str, value: SupportsFloat, tol: float) -> dict[str, Any]:
 
 
 def _display(entry: dict[str, Any]) -> None:
-    text = f"{entry['name']}: {entry['value']:.6g} (tolerance {entry['tol']:g})"
+    text = displayed(entry)
     try:
         from IPython import get_ipython
         from IPython.display import display

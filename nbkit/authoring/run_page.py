@@ -3,14 +3,18 @@
 Called by its path, apart from the package, so that the checkout's package and nothing else is what
 the kernel imports:
 
-    python run_page.py NOTEBOOK RESULT ROOT FOLDER CELL_SECONDS [--allow-errors]
+    python run_page.py NOTEBOOK RESULT ROOT FOLDER [LIMIT_SECONDS] [--allow-errors] [--asserts]
 
 The result is a JSON file with the notebook and its outputs, the trace of what it imported and
-read, the seconds of its cells, and the error that stopped it, if any.
+read, the seconds of its cells by the clock and of processor time, with `--asserts` what its
+assertions were, and the error that stopped it, if any. A page is ended when it has used more than
+its limit of processor time, or hangs; the clock limits nothing.
 """
 
 import argparse
 import json
+import os
+import runpy
 import sys
 import threading
 import time
@@ -21,16 +25,18 @@ sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type] # as qu
 
 import nbformat  # noqa: E402
 from nbclient import NotebookClient  # noqa: E402
-from nbclient.exceptions import (  # noqa: E402
-    CellExecutionError,
-    CellTimeoutError,
-    DeadKernelError,
-)
+from nbclient.exceptions import CellExecutionError, DeadKernelError  # noqa: E402
 
-TRACE = Path(__file__).with_name("trace.py")
+HERE = Path(__file__).parent
+TRACE, ASSERTS, WATCH = HERE / "trace.py", HERE / "hooks" / "asserts.py", HERE / "watch.py"
+watch = runpy.run_path(str(WATCH))  # by its path, as this file itself
+LIMIT_SECONDS: float = watch["LIMIT_SECONDS"]
 TELL_AFTER_SECONDS = 10.0
-START = f"__import__('runpy').run_path({str(TRACE)!r})['start']({{root!r}})"
+RUN_PATH = "__import__('runpy').run_path"
+START = f"{RUN_PATH}({str(TRACE)!r})['start']({{root!r}})"
 FINISH = "print(__import__('sys')._nbkit_trace.report_json())"
+START_ASSERTS = f"; {RUN_PATH}({str(ASSERTS)!r})['start']()"
+FINISH_ASSERTS = "; print(__import__('sys')._nbkit_asserts.report_json())"
 
 
 class Progress:
@@ -72,7 +78,13 @@ class Progress:
 
 
 def run(
-    notebook: Any, *, root: str, folder: str, cell_seconds: float, allow_errors: bool
+    notebook: Any,
+    *,
+    root: str,
+    folder: str,
+    allow_errors: bool,
+    limit_seconds: float = LIMIT_SECONDS,
+    asserts: bool = False,
 ) -> dict[str, Any]:
     """Run a notebook and say how it went.
 
@@ -80,19 +92,20 @@ def run(
         notebook: the notebook; its outputs are replaced.
         root: the checkout, whose files the trace watches.
         folder: where the kernel runs.
-        cell_seconds: the limit of one cell.
         allow_errors: whether to go on after a cell that fails.
+        limit_seconds: of processor time, of the kernel and all its children together.
+        asserts: whether to measure the assertions; one that fails is noted, and the page goes on.
     """
-    started, finished = (
-        nbformat.v4.new_code_cell(source) for source in (START.format(root=root), FINISH)
-    )
+    start = START.format(root=root) + (START_ASSERTS if asserts else "")
+    finish = FINISH + (FINISH_ASSERTS if asserts else "")
+    started, finished = map(nbformat.v4.new_code_cell, (start, finish))
     notebook.cells = [started, *notebook.cells, finished]
     progress = Progress(notebook.cells)
     client = NotebookClient(
         notebook,
         kernel_name="python3",
         extra_arguments=["--log-level=ERROR"],
-        timeout=cell_seconds,
+        timeout=None,
         allow_errors=allow_errors,
         record_timing=False,
         coalesce_streams=True,
@@ -101,26 +114,40 @@ def run(
         on_cell_executed=progress.finish,  # on_cell_complete comes when the cell is only sent
     )
     error: dict[str, Any] | None = None
-    try:
-        client.execute()
-    except CellExecutionError as problem:
-        error = {"name": problem.ename, "message": problem.evalue, "traceback": str(problem)}
-    except CellTimeoutError:
-        message = f"took longer than {cell_seconds:.0f} s"
-        error = {"name": "Timeout", "message": message, "traceback": message}
-    except DeadKernelError as problem:
-        message = "the kernel died (out of memory, or a crash in compiled code)"
-        error = {"name": "DeadKernel", "message": message, "traceback": str(problem)}
+    watcher = watch["Watch"](
+        os.getpid(),
+        lambda: watch["kill_descendants"](os.getpid()),
+        limit_seconds=limit_seconds,
+    )
+    with watcher:
+        try:
+            client.execute()
+        except CellExecutionError as problem:
+            error = {"name": problem.ename, "message": problem.evalue, "traceback": str(problem)}
+        except DeadKernelError as problem:
+            message = "the kernel died (out of memory, or a crash in compiled code)"
+            error = {"name": "DeadKernel", "message": message, "traceback": str(problem)}
+    if watcher.reason is not None:
+        error = {"name": "Ended", "message": watcher.reason, "traceback": watcher.reason}
     if error is not None:
         index = progress.now if progress.now is not None else max(progress.seconds, default=0)
         error["cell"] = progress.numbers.get(index, 0)
         error["source"] = notebook.cells[index].source
-    trace: dict[str, list[str]] = {"modules": [], "reads": []}
+    trace: dict[str, Any] = {"modules": [], "reads": [], "processor_seconds": watcher.seconds}
+    noted: list[dict[str, Any]] = []
     if error is None:
-        trace = json.loads("".join(output.text for output in finished.outputs))
+        lines = "".join(output.text for output in finished.outputs).splitlines()
+        trace = json.loads(lines[0])
+        noted = json.loads(lines[1]) if asserts else []
     notebook.cells = notebook.cells[1:-1]
-    seconds = sum(progress.seconds.values())
-    return {"notebook": notebook, "trace": trace, "seconds": seconds, "error": error}
+    return {
+        "notebook": notebook,
+        "processor_seconds": trace.pop("processor_seconds"),
+        "trace": trace,
+        "seconds": sum(progress.seconds.values()),
+        "asserts": noted,
+        "error": error,
+    }
 
 
 def main() -> None:
@@ -130,15 +157,17 @@ def main() -> None:
     parser.add_argument("result", type=Path)
     parser.add_argument("root")
     parser.add_argument("folder")
-    parser.add_argument("cell_seconds", type=float)
+    parser.add_argument("limit_seconds", type=float, nargs="?", default=LIMIT_SECONDS)
     parser.add_argument("--allow-errors", action="store_true")
+    parser.add_argument("--asserts", action="store_true")
     given = parser.parse_args()
     result = run(
         nbformat.read(given.notebook, 4),
         root=given.root,
         folder=given.folder,
-        cell_seconds=given.cell_seconds,
         allow_errors=given.allow_errors,
+        limit_seconds=given.limit_seconds,
+        asserts=given.asserts,
     )
     given.result.write_text(json.dumps(result), encoding="utf-8")
 

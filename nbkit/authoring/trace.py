@@ -6,7 +6,10 @@ from its names. It must not import anything of the package.
 
 import json
 import os
+import resource
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +26,27 @@ class Trace:
         self.root = os.path.realpath(root) + os.sep
         self.read: set[str] = set()
         self.written: set[str] = set()
+        self.began = processor_seconds()
         sys.addaudithook(self._audit)
 
-    def report(self) -> dict[str, list[str]]:
-        """The package's modules that are loaded, and the files that were read, from the root."""
+    def report(self) -> dict[str, Any]:
+        """What happened since the start.
+
+        Returns:
+            `modules`, those of the package that are loaded; `reads`, the files that were read, from
+            the root; `processor_seconds`, of this process and its children.
+        """
         modules = [
             name
             for name, module in list(sys.modules.items())
             if name.split(".")[0] == "nbkit" and getattr(module, "__file__", None)
         ]
         reads = [path for path in self.read - self.written if Path(self.root, path).is_file()]
-        return {"modules": sorted(modules), "reads": sorted(reads)}
+        return {
+            "modules": sorted(modules),
+            "reads": sorted(reads),
+            "processor_seconds": processor_seconds() - self.began,
+        }
 
     def report_json(self) -> str:
         """The report as JSON text."""
@@ -55,6 +68,23 @@ class Trace:
             return
         writes = bool(flags & (os.O_WRONLY | os.O_RDWR)) or any(c in (mode or "") for c in "wax+")
         (self.written if writes else self.read).add(name)
+
+
+def processor_seconds() -> float:
+    """The processor time of this process and its children: those it waited for and those alive."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime + _living_children()
+
+
+def _living_children() -> float:
+    import psutil
+
+    total = 0.0
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            times = child.cpu_times()
+            total += times.user + times.system + times.children_user + times.children_system
+    return total
 
 
 def start(root: str) -> None:
