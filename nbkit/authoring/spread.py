@@ -23,13 +23,16 @@ from nbkit.authoring.page import (
     notebook_of_content,
     notebook_text,
 )
-from nbkit.authoring.record import stored_records
+from nbkit.authoring.record import RecordMismatch, stored_records
 from nbkit.authoring.repository import write_atomically
 from nbkit.authoring.stamp import outputs_digest, stored_stamp
 from nbkit.provenance import processor_name
 
 VERSIONED = ("torch", "numpy", "transformers")
-CLOCK_SECONDS = 7200.0  # never reached by a page that computes: run_page.py ends those that do not
+# Of processor time, for a page on one draw; without vector instructions all takes longer. The clock
+# is never reached: run_page.py ends what computes too long, or not at all.
+LIMIT_SECONDS = 1800.0
+CLOCK_SECONDS = 14400.0
 Say = Callable[[str], None]
 
 
@@ -42,7 +45,14 @@ class Measured:
     problems: tuple[str, ...] = ()
 
 
-def measure(pages: list[Page], draws: list[str], *, workers: int, say: Say) -> list[Measured]:
+def measure(
+    pages: list[Page],
+    draws: list[str],
+    *,
+    workers: int,
+    say: Say,
+    done: Callable[[Measured], None],
+) -> None:
     """Run pages under each draw in fresh kernels, their assertions measured.
 
     Args:
@@ -50,6 +60,7 @@ def measure(pages: list[Page], draws: list[str], *, workers: int, say: Say) -> l
         draws: names in `DRAWS`.
         workers: how many kernels side by side; a page that is `exclusive` runs alone.
         say: prints one line of progress.
+        done: called for each page when the last of its draws has ended.
     """
     contents = {page.name: page.content() for page in pages}
     jobs: list[Job] = []
@@ -64,21 +75,41 @@ def measure(pages: list[Page], draws: list[str], *, workers: int, say: Say) -> l
                 results[name] = Path(folder, f"{number}-{draw}.json")
                 jobs.append(_job(name, page, contents[page.name], source, results[name], draw))
 
+        outcomes: dict[str, Outcome] = {}
+
         def finish(outcome: Outcome) -> None:
             say(f"{outcome.job.name}: ended after {outcome.seconds:.0f} s")
+            outcomes[outcome.job.name] = outcome
+            for page in pages:
+                names = {_job_name(page, draw) for draw in draws}
+                if outcome.job.name in names and names <= set(outcomes):
+                    done(_measured(page, contents[page.name], draws, outcomes, results))
 
-        outcomes = run_jobs(
+        run_jobs(
             jobs,
             workers,
             on_line=lambda job, line: say(f"{job.name}: {line}"),
             on_outcome=finish,
         )
-        by_name = {outcome.job.name: outcome for outcome in outcomes}
-        return [_measured(page, contents[page.name], draws, by_name, results) for page in pages]
 
 
 def store(page: Page, draws: dict[str, Any]) -> None:
     """Add what was measured to a page's notebook, and the ranges to its recorded figures.
+
+    Raises:
+        UserError: as `storable`.
+    """
+    notebook = storable(page)
+    said = content_of_notebook(notebook, page.notebook_name)
+    notebook["metadata"]["nbkit"]["draws"] = draws
+    with_ranges(notebook, draws)
+    notebook["metadata"]["nbkit"]["stamp"]["outputs"] = outputs_digest(notebook)
+    assert content_of_notebook(notebook, page.notebook_name) == said
+    write_atomically(page.notebook, notebook_text(notebook))
+
+
+def storable(page: Page) -> dict[str, Any]:
+    """A page's executed notebook, if a measurement may be stored in it.
 
     Raises:
         UserError: the page has no executed notebook, or its outputs were edited.
@@ -91,26 +122,7 @@ def store(page: Page, draws: dict[str, Any]) -> None:
         raise UserError(
             f"{page.notebook_name}: its outputs were edited; run `nbkit execute {page.name}`"
         )
-    said = content_of_notebook(notebook, page.notebook_name)
-    notebook["metadata"]["nbkit"]["draws"] = draws
-    with_ranges(notebook, draws)
-    if content_of_notebook(notebook, page.notebook_name) != said:
-        raise UserError(f"{page.notebook_name}: `draws` counts as an edit; nothing was stored")
-    stamp["outputs"] = outputs_digest(notebook)
-    write_atomically(page.notebook, notebook_text(notebook))
-
-
-def refuse_unexecuted(pages: list[Page]) -> None:
-    """Say at once, and not after minutes, that a measurement could not be stored.
-
-    Raises:
-        UserError: as `store`.
-    """
-    for page in pages:
-        notebook = page.stored()
-        stamp = stored_stamp(notebook)
-        if notebook is None or stamp is None:
-            raise UserError(f"{page.name} has never been executed; run `nbkit execute {page.name}`")
+    return notebook
 
 
 def _job_name(page: Page, draw: str) -> str:
@@ -119,10 +131,9 @@ def _job_name(page: Page, draw: str) -> str:
 
 def _job(name: str, page: Page, content: Content, source: Path, result: Path, draw: str) -> Job:
     files = (str(RUNNER), str(source), str(result), str(page.root), str(page.text.parent))
-    limit = content.settings.get("cell_timeout")
     return Job(
         name=name,
-        command=python_command(*files, *([str(limit)] if limit else []), "--asserts"),
+        command=python_command(*files, str(LIMIT_SECONDS), "--asserts"),
         folder=page.text.parent,
         environment=draw_environment(page_environment(page.root, page.text), draw),
         exclusive=bool(content.settings.get("exclusive")),
@@ -155,9 +166,12 @@ def _measured(
         found.append(result)
     if page.content() != content:
         problems.append(f"{page.name} changed while it ran; run `nbkit spread` on it again")
-    if problems:
-        return Measured(page, None, tuple(problems))
-    return Measured(page, summary(page, content, draws, found))
+    if not problems:
+        try:
+            return Measured(page, summary(page, content, draws, found))
+        except (UserError, RecordMismatch) as error:
+            problems.append(str(error))
+    return Measured(page, None, tuple(problems))
 
 
 def summary(

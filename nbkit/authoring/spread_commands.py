@@ -5,6 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
+from nbkit.authoring.draws import DRAWS, draws_named
+from nbkit.authoring.measured import spread_findings
+from nbkit.authoring.page import Page, select_pages
+from nbkit.authoring.repository import find_root
+from nbkit.authoring.spread import Measured, measure, storable, store
+from nbkit.authoring.spread_report import print_measured
+
 app = typer.Typer(no_args_is_help=True)
 
 
@@ -18,36 +25,42 @@ def spread(
     jobs: Annotated[int, typer.Option(min=1, help="How many kernels side by side.")] = 2,
 ) -> None:
     """Run pages under several roundings; show and store what moved, and say what does not hold."""
-    from nbkit.authoring.draws import DRAWS, draws_named
-    from nbkit.authoring.measured import spread_findings
-    from nbkit.authoring.page import select_pages
-    from nbkit.authoring.repository import find_root
-    from nbkit.authoring.spread import measure, refuse_unexecuted, store
-    from nbkit.authoring.spread_report import print_measured
-
     root = find_root()
     chosen = select_pages(root, pages)
     names = draws_named(draws) if draws else list(DRAWS)
     stores = not no_store and names == list(DRAWS)
     if stores:
-        refuse_unexecuted(chosen)
+        for page in chosen:
+            storable(page)  # say it now, not after minutes
     failed = False
-    for measured in measure(chosen, names, workers=jobs, say=typer.echo):
-        page = measured.page
-        for problem in measured.problems:
-            failed = True
-            typer.echo(problem)
-        if measured.draws is None:
-            continue
-        print_measured(page.name, measured.draws)
-        if stores:
-            store(page, measured.draws)
-        notebook = page.stored()
-        if notebook is None:
-            continue
-        seen: dict[str, Any] = notebook | {"metadata": {"nbkit": {"draws": measured.draws}}}
-        for problem, mend in spread_findings(page.name, seen, page.content()):
-            failed = True
-            typer.echo(f"{page.name}: {problem}; {mend}")
+
+    def done(measured: Measured) -> None:
+        nonlocal failed
+        findings = list(measured.problems)
+        if measured.draws is not None:
+            print_measured(measured.page.name, measured.draws)
+            findings += judge(measured.page, measured.draws, stores=stores)
+        for finding in findings:
+            typer.echo(finding)
+        failed = failed or bool(findings)
+
+    measure(chosen, names, workers=jobs, say=typer.echo, done=done)
     if failed:
         raise typer.Exit(1)
+
+
+def judge(page: Page, draws: dict[str, Any], *, stores: bool) -> list[str]:
+    """Store what was measured of a page, if wanted, and say what does not hold.
+
+    The tolerances are those of the executed notebook; without one, figures are not judged.
+    """
+    if stores:
+        store(page, draws)
+    content = page.content()
+    stored = page.stored()
+    cells = [] if stored is None else stored["cells"]
+    notebook = {"cells": cells, "metadata": {"nbkit": {"draws": draws}}}
+    return [
+        f"{page.name}: {problem}; {mend}"
+        for problem, mend in spread_findings(page.name, notebook, content)
+    ]

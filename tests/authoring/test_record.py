@@ -5,9 +5,17 @@ import math
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import nbkit
-from nbkit.authoring.record import RECORD_MIME, RecordMismatch, stored_records
+from nbkit.authoring.record import (
+    RECORD_MIME,
+    RecordMismatch,
+    compare,
+    displayed,
+    stored_records,
+)
 from tests.authoring.book import Book, code
 
 
@@ -103,3 +111,39 @@ def test_execution_stores_the_figure_and_names_one_that_moved(book: Book):
     book.page(page, body.replace("VALUE", "record('rate', 0.8, 0.1)"))
     output = book.nbkit("execute", page)
     assert "key figure 'rate' moved from 0.5 to 0.8 (tolerance 0.1)" in output
+
+
+@pytest.mark.parametrize(
+    ("range_", "shown"),
+    [
+        ([0.6123, 1.5987], "0.61 to 1.6"),
+        ([-0.05, 0.05], "-0.05 to 0.05"),
+        ([812.3, 955.1], "810 to 960"),
+        ([0.91234, 0.91236], "0.91234 to 0.91236"),
+        ([1e-7, 3e-7], "1e-07 to 3e-07"),
+    ],
+)
+def test_the_range_over_the_draws_is_displayed(range_, shown):
+    entry = {"name": "rate", "value": range_[0], "tol": 2.1, "range": range_, "draws": 5}
+    text = displayed(entry)
+    assert text == f"rate: {range_[0]:.6g} ({shown} on five roundings; tolerance 2.1)"
+
+
+@given(
+    low=st.floats(-1e6, 1e6).map(lambda x: round(x, 6)),
+    width=st.floats(1e-6, 1e6),
+)
+def test_the_displayed_range_holds_the_range_and_is_hardly_wider(low, width):
+    high = low + width
+    text = displayed({"name": "x", "value": low, "tol": 1.0, "range": [low, high], "draws": 12})
+    shown = text.partition(" (")[2].partition(" on 12 roundings")[0].split(" to ")
+    below, above = map(float, shown)
+    assert below - 1e-9 * abs(low) <= low and high <= above + 1e-9 * abs(high)
+    assert above - below <= 1.25 * (high - low) + 1e-9 * abs(low)
+
+
+def test_a_range_changes_no_comparison(compared):
+    stored = {"rate": {"name": "rate", "value": 0.9, "tol": 0.05, "range": [0.1, 1], "draws": 5}}
+    compare({"name": "rate", "value": 0.93, "tol": 0.05}, stored, page="page.ipynb")
+    with pytest.raises(RecordMismatch):
+        compare({"name": "rate", "value": 0.96, "tol": 0.05}, stored, page="page.ipynb")
