@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # These files say that an installation is complete and newer than what it was made from.
 BOOK := $(VENV)/installed-book
-ALL := $(VENV)/installed-all
+COMPLETE := $(VENV)/installed-all
 SOURCES := pyproject.toml constraints.txt
 
 # `make study NAME=x` and `make study x` are the same.
@@ -25,7 +25,9 @@ endif
 
 help:
 	@echo "make book               render the stored outputs to _build/html"
-	@echo "make test [CHAPTER=N]   run every test and every notebook, or those of one chapter"
+	@echo "make test               prove what is new, stale or old, and an eighth of the rest"
+	@echo "make test ALL=1         prove everything; CHAPTER=N: what belongs to one chapter;"
+	@echo "                        KEEP=1: and write the proofs into tests/proofs.json"
 	@echo "make lab                open the chapters and exercises in JupyterLab"
 	@echo "make serve              render the book and show it at a local address"
 	@echo "make pdf                print the book to one PDF (needs Chromium)"
@@ -45,22 +47,22 @@ pdf: $(BOOK)
 	$(BIN)/nbkit book pdf
 
 # DeepSpeed compiles helpers at first use; built beforehand, no test waits for them.
-test: $(ALL)
+test: $(COMPLETE)
 	$(BIN)/nbkit build-deepspeed
-	$(BIN)/nbkit test $(if $(CHAPTER),--chapter $(CHAPTER))
+	$(BIN)/nbkit test $(if $(CHAPTER),--chapter $(CHAPTER)) $(if $(ALL),--all) $(if $(KEEP),--keep)
 
-lab: $(ALL)
+lab: $(COMPLETE)
 	$(BIN)/nbkit lab $(ARGS)
 
-execute: $(ALL)
+execute: $(COMPLETE)
 	$(BIN)/nbkit execute $(PAGES)
 
-study: $(ALL)
+study: $(COMPLETE)
 	@test -n "$(NAME)" || { echo "Say which study: make study NAME=reinforce_text"; exit 1; }
 	$(BIN)/nbkit study $(NAME)
 
 # Types and fast tests side by side: one processor each.
-check: $(ALL)
+check: $(COMPLETE)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/nbkit lint-prose
@@ -72,7 +74,7 @@ check-types:
 check-tests:
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -p no:nbmake -n 2 -m "not slow and not browser" tests
 
-parity: $(ALL)
+parity: $(COMPLETE)
 	$(BIN)/python benchmarks/peers/run.py
 
 clean:
@@ -87,10 +89,10 @@ $(BIN)/python:
 
 # What has all extras has the book's too.
 $(BOOK): $(SOURCES) | $(BIN)/python
-	@if [ $(ALL) -nt pyproject.toml ] && [ $(ALL) -nt constraints.txt ]; then :; else \
+	@if [ $(COMPLETE) -nt pyproject.toml ] && [ $(COMPLETE) -nt constraints.txt ]; then :; else \
 	  $(PIP) install -c constraints.txt -e '.[book]'; fi
 	@touch $@
 
-$(ALL): $(SOURCES) | $(BIN)/python
+$(COMPLETE): $(SOURCES) | $(BIN)/python
 	$(PIP) install -c constraints.txt -e '.[all]'
 	@touch $@

@@ -140,20 +140,26 @@ def test(
         list[str] | None,
         typer.Option(help="Only one kind: checks, unit, studies, notebooks or exercises."),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="How many notebooks side by side.")] = 2,
+    every: Annotated[
+        bool, typer.Option("--all", help="Run everything, whatever stands on an earlier proof.")
+    ] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Write the proofs of what passed, to be committed.")
+    ] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="How many processes side by side.")] = 2,
 ) -> None:
-    """Run everything that CI runs; the last line says how many passed and failed."""
+    """Prove what is new, stale or old, and an eighth of the rest; say what stands already."""
     from nbkit.authoring.repository import find_root, require_chapter
-    from nbkit.authoring.suite.items import KINDS
+    from nbkit.authoring.suite.choice import KINDS
     from nbkit.authoring.suite.run import run_suite
 
     unknown = sorted(set(only or []) - set(KINDS))
     if unknown:
         raise UserError(f"there is no kind {unknown[0]!r}; the kinds are {', '.join(KINDS)}")
-    kinds = tuple(only) if only else KINDS
     root = find_root()
     require_chapter(root, chapter)
-    if not run_suite(root, chapter=chapter, kinds=kinds, workers=jobs):
+    kinds = tuple(only or ())
+    if not run_suite(root, everything=every, keep=keep, chapter=chapter, kinds=kinds, workers=jobs):
         raise typer.Exit(1)
 
 
@@ -168,36 +174,6 @@ def lab(context: typer.Context) -> None:
     if find_spec("jupyterlab") is None:
         raise UserError("JupyterLab is not installed here; `make lab` installs it")
     start(find_root(), context.args)
-
-
-@app.command()
-def study(
-    name: Annotated[str, typer.Argument(help="The study: studies/NAME.py.")],
-    check: Annotated[
-        bool, typer.Option("--check", help="Repeat the beginning and compare, write nothing.")
-    ] = False,
-) -> None:
-    """Run a study on one thread and store its stamped result in studies/results."""
-    import subprocess
-
-    from nbkit.authoring.environment import page_environment, python_command
-    from nbkit.authoring.repository import find_root
-
-    root = find_root()
-    name = name.removesuffix(".py").removeprefix("studies/")
-    script = root / "studies" / f"{name}.py"
-    names = sorted(path.stem for path in (root / "studies").glob("[!_]*.py"))
-    if name not in names:
-        listed = ", ".join(names) or "none"
-        raise UserError(f"there is no study {name!r}; the studies are: {listed}")
-    result = root / "studies" / "results" / f"{name}.json"
-    words = [str(script), "--out", str(result), *(["--check"] if check else [])]
-    done = subprocess.run(
-        python_command(*words), cwd=root, env=page_environment(root, script), check=False
-    )
-    if done.returncode:
-        raise UserError(f"the study {name} ended with exit status {done.returncode}")
-    say(f"studies/results/{name}.json: {'agrees' if check else 'written'}")
 
 
 def say(line: str) -> None:

@@ -5,10 +5,6 @@ import sys
 from pathlib import Path
 
 STRICT_FOLDER = "solutions"
-DEFAULT_CELL_SECONDS = 300
-# Chapters whose live cells may take longer; all others get the default.
-LIVE_LIMIT_SECONDS = 120
-LONG_CHAPTERS = {12: 240, 21: 240, 23: 240, 41: 240}
 
 
 def page_environment(root: Path, page: Path) -> dict[str, str]:
@@ -40,8 +36,3 @@ def page_environment(root: Path, page: Path) -> dict[str, str]:
 def python_command(*arguments: str) -> list[str]:
     """The command line that runs this very Python, without a script's folder on its path."""
     return [sys.executable, "-u", "-P", *arguments]
-
-
-def live_limit_seconds(number: int | None) -> int:
-    """How long the live cells of a chapter may take together."""
-    return LONG_CHAPTERS.get(number or 0, LIVE_LIMIT_SECONDS)

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from nbkit.authoring.clean import clean_outputs
-from nbkit.authoring.environment import DEFAULT_CELL_SECONDS, page_environment, python_command
+from nbkit.authoring.environment import page_environment, python_command
 from nbkit.authoring.errors import UserError
 from nbkit.authoring.jobs import Job, Outcome, run_jobs
+from nbkit.authoring.measured import stored_draws, with_ranges
 from nbkit.authoring.page import Content, Page, notebook_of_content, notebook_text
 from nbkit.authoring.record import RecordMismatch, stored_records
 from nbkit.authoring.repository import write_atomically
@@ -25,7 +26,7 @@ from nbkit.authoring.stamp import (
 )
 
 RUNNER = Path(__file__).with_name("run_page.py")
-PAGE_SECONDS = 1800.0
+PAGE_SECONDS = 7200.0  # of the clock; run_page.py ends what computes too long, or not at all
 TRACEBACK_LINES = 30
 Say = Callable[[str], None]
 
@@ -147,7 +148,6 @@ def _run(pages: list[Page], workers: int, say: Say) -> list[Report]:
 
 
 def _job(page: Page, content: Content, source: Path, result: Path) -> Job:
-    cell_seconds = content.settings.get("cell_timeout", DEFAULT_CELL_SECONDS)
     return Job(
         name=page.name,
         command=python_command(
@@ -156,7 +156,6 @@ def _job(page: Page, content: Content, source: Path, result: Path) -> Job:
             str(result),
             str(page.root),
             str(page.text.parent),
-            str(cell_seconds),
         ),
         folder=page.text.parent,
         environment=page_environment(page.root, page.text),
@@ -196,7 +195,7 @@ def _finish(
             page,
             content,
             outputs,
-            lambda made: make_stamp(page, content, made, result["trace"], result["seconds"]),
+            lambda made: make_stamp(page, content, made, result),
         )
     except RecordMismatch as problem:
         return Report(page, "failed", result["seconds"], f"{page.name}: {problem}")
@@ -214,7 +213,13 @@ def _store(
     for cell, cell_outputs in zip(code, outputs, strict=True):
         cell["outputs"] = cell_outputs
     stored_records(notebook)
-    notebook["metadata"].setdefault("nbkit", {})["stamp"] = stamp(notebook)
+    own = notebook["metadata"].setdefault("nbkit", {})
+    # What was measured under several roundings stays until it is measured again.
+    draws = stored_draws(page.stored() or {"metadata": {}})
+    if draws is not None:
+        own["draws"] = draws
+        with_ranges(notebook, draws)
+    own["stamp"] = stamp(notebook)
     write_atomically(page.notebook, notebook_text(notebook))
     return notebook
 

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterable
 from pathlib import Path
 
-from nbkit.authoring.imports import ImportGraph
+from nbkit.authoring.reach import Finder
 
 
 class Names:
@@ -12,7 +12,9 @@ class Names:
 
     def __init__(self, root: Path) -> None:
         """Look at the package in the checkout `root`."""
-        self.graph = ImportGraph(root)
+        self.finder = Finder(root)
+        package = self.finder.module("nbkit")
+        self.lazy_names = package.typed if package else {}
         self._bodies: dict[str, list[ast.stmt]] = {}
 
     def exists(self, dotted: str) -> bool:
@@ -20,16 +22,16 @@ class Names:
         parts = dotted.split(".")
         for length in range(len(parts), 0, -1):
             module = ".".join(parts[:length])
-            if self.graph.file_of(module):
+            if self.finder.file_of(module):
                 return self._defines(module, parts[length:])
         return False
 
     def _defines(self, module: str, rest: list[str]) -> bool:
         if not rest:
             return True
-        lazy = self.graph.lazy_names.get(rest[0]) if module == "nbkit" else None
+        lazy = self.lazy_names.get(rest[0]) if module == "nbkit" else None
         if lazy:
-            return self.exists(".".join([lazy, *rest]))
+            return self.exists(".".join([lazy.module, *rest]))
         for node in _definitions(self._body(module)):
             if rest[0] in _names(node):
                 return self._has(node, module, rest)
@@ -49,7 +51,7 @@ class Names:
 
     def _body(self, module: str) -> list[ast.stmt]:
         if module not in self._bodies:
-            path = self.graph.file_of(module)
+            path = self.finder.file_of(module)
             assert path is not None
             self._bodies[module] = ast.parse(path.read_text(encoding="utf-8")).body
         return self._bodies[module]

@@ -172,7 +172,7 @@ def content_of_notebook(notebook: dict[str, Any], name: str) -> Content:
     settings = {
         key: value
         for key, value in _plain(metadata.get("nbkit", {})).items()
-        if key not in {"stamp", "exercise"}
+        if key not in {"stamp", "draws", "exercise"}
     }
     front = {key: value for key, value in _plain(metadata).items() if key not in TOOL_KEYS}
     front.pop("widgets", None)

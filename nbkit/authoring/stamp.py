@@ -1,16 +1,19 @@
 """The stamp of an executed page: what its outputs were made from, and what has changed since."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from functools import cache
 from pathlib import Path
-from platform import python_version
 from typing import Any
 
 from nbkit.authoring.clean import large_figures
 from nbkit.authoring.errors import UserError
-from nbkit.authoring.imports import ImportGraph, file_digest
+from nbkit.authoring.measured import spread_findings, stored_draws
 from nbkit.authoring.page import KERNEL, Content, Page, content_of_notebook, digest, header_of
-from nbkit.authoring.repository import chapter_number
+from nbkit.authoring.proof import proof_context
+from nbkit.authoring.reach import Finder, Reach
+from nbkit.authoring.reach.digests import file_digest
+from nbkit.authoring.reach.ran import missed
 
 # How a text page's header begins. Jupytext's own `formats` is not among it: it would overwrite the
 # executed notebook whenever the text is saved in JupyterLab.
@@ -18,9 +21,10 @@ HEADER: dict[str, dict[str, Any]] = {
     "jupytext": {"text_representation": {"extension": ".md", "format_name": "myst"}},
     "kernelspec": dict(KERNEL),
 }
-VERSIONED = ("torch", "transformers", "numpy")
-CHECK_MODULE = "nbkit.exercises.check"
-CHAPTER_PREFIX = "nbkit.exercises.chapter_"
+# What a chapter's live cells may cost. Counted in processor time, so that a loaded machine changes
+# nothing; checked where it was measured, on the author's machine.
+LIVE_SECONDS = 90.0
+NAMED = 4  # symbols that a message names; the rest is counted
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class Finding:
 
 
 def make_stamp(
-    page: Page, content: Content, notebook: dict[str, Any], trace: dict[str, Any], seconds: float
+    page: Page, content: Content, notebook: dict[str, Any], result: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Describe what the outputs of a freshly executed page were made from.
 
@@ -46,27 +50,38 @@ def make_stamp(
         page: the page.
         content: its text as it was executed.
         notebook: the cleaned notebook with its outputs.
-        trace: `{"modules": [...], "reads": [...]}` as observed in the kernel.
-        seconds: how long the cells took together.
+        result: of `run_page.py`: "trace" (`{"reads": [...]}` as observed in the kernel), "seconds"
+            (of the clock) and "processor_seconds" of the cells together.
     """
-    graph = ImportGraph(page.root)
-    modules = _all_modules(page, content, graph, trace)
+    reach = page_reach(page.root, content)
     return {
         "text": content.text_digest,
         "code": content.code_digest,
         "outputs": outputs_digest(notebook),
-        "modules": graph.digests(modules),
-        "reads": _read_digests(page, content, trace["reads"]),
-        "versions": _versions(),
-        "seconds": round(seconds, 1),
+        "reach": reach.symbols,
+        "reads": _read_digests(page, content, reach, result["trace"]["reads"]),
+        "seconds": round(result["seconds"], 1),
+        "processor_seconds": round(result["processor_seconds"], 1),
+        **proof_context(page.root),
     }
+
+
+def page_reach(root: Path, content: Content) -> Reach:
+    """Everything of the checkout that a page's cells can come to."""
+    return finder_of(root).reach(sources=[cell.source for cell in content.code_cells])
+
+
+@cache
+def finder_of(root: Path) -> Finder:
+    """The finder of a checkout, which reads each module once in the life of a process."""
+    return Finder(root)
 
 
 def source_files(page: Page, content: Content, trace: dict[str, Any]) -> list[Path]:
     """The files that a page's outputs were made from: modules of the package and files read."""
-    graph = ImportGraph(page.root)
-    modules = _all_modules(page, content, graph, trace)
-    files = [path for name in sorted(modules) if (path := graph.file_of(name))]
+    finder = finder_of(page.root)
+    modules = sorted(page_reach(page.root, content).modules)
+    files = [path for name in modules if (path := finder.file_of(name))]
     return files + [page.root / name for name in trace["reads"]]
 
 
@@ -112,20 +127,29 @@ def edited_side(page: Page) -> str:
 
 
 def changes(page: Page, content: Content, stamp: dict[str, Any]) -> list[str]:
-    """Name what the outputs were made from and has changed since: code, modules, files read."""
-    graph = ImportGraph(page.root)
+    """Name what the outputs were made from and has changed since: code, symbols, files read."""
+    if "reach" not in stamp:
+        return ["the form of its stamp"]
+    reach = page_reach(page.root, content)
     found = ["its code"] if content.code_digest != stamp["code"] else []
-    needed = set(stamp["modules"]) | _modules(page, content, graph)
-    now = graph.digests(name for name in needed if "/" not in name)
-    found += [
-        name for name in sorted(needed | set(now)) if now.get(name) != stamp["modules"].get(name)
-    ]
-    reads = _read_digests(page, content, [])
+    found += named_changes(stamp["reach"], reach.symbols)
+    reads = _read_digests(page, content, reach, [])
     for name in sorted(set(stamp["reads"]) | set(reads)):
         path = page.root / name
         if not path.is_file() or file_digest(path) != stamp["reads"].get(name):
             found.append(name)
     return found
+
+
+def named_changes(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Name the symbols whose digests differ, a few of them and the number of the others.
+
+    What has come or gone follows from a change elsewhere and is named only where nothing else is.
+    """
+    changed = sorted(name for name in before.keys() & now.keys() if before[name] != now[name])
+    changed = changed or sorted(before.keys() ^ now.keys())
+    rest = len(changed) - NAMED
+    return changed if rest <= 0 else [*changed[:NAMED], f"{rest} more"]
 
 
 def check_page(page: Page) -> list[Finding]:
@@ -170,6 +194,7 @@ def _check_pair(page: Page) -> list[Finding]:
         found.append(Finding(page.name, "stale: its prose changed", rerun))
     if outputs_digest(notebook) != stamp["outputs"]:
         found.append(Finding(page.notebook_name, "its outputs were edited after execution", rerun))
+    found += _proof_findings(page, content, notebook, stamp)
     for number, size in large_figures(notebook):
         problem = f"a figure of code cell {number} has {size // 1000} kB; the most is 150 kB"
         found.append(Finding(page.notebook_name, problem, "draw it with fewer points or dots"))
@@ -190,27 +215,28 @@ def check_orphans(root: Path, pages: list[Page], notebooks: list[Path]) -> list[
     ]
 
 
-def _modules(page: Page, content: Content, graph: ImportGraph) -> set[str]:
-    found = graph.closure(cell.source for cell in content.code_cells)
-    number = chapter_number(page.text)
-    if CHECK_MODULE in found and number is not None:
-        # A check is found by its id, not by an import.
-        found |= graph.closure([], also=[f"{CHAPTER_PREFIX}{number:02d}"])
+def _proof_findings(
+    page: Page, content: Content, notebook: dict[str, Any], stamp: dict[str, Any]
+) -> list[Finding]:
+    """What the measurements of a page say against it: roundings, reach, processor time."""
+    found = [
+        Finding(page.name, *finding) for finding in spread_findings(page.name, notebook, content)
+    ]
+    ran = (stored_draws(notebook) or {}).get("ran", [])
+    unknown = missed(page_reach(page.root, content), ran)
+    if unknown and content.code_digest == stamp["code"]:
+        problem = f"ran {', '.join(unknown[:NAMED])}, which the finder does not see it reach"
+        mend = "mend nbkit/authoring/reach, or name it in a cell"
+        found.append(Finding(page.name, problem, mend))
+    seconds = stamp.get("processor_seconds", 0.0)
+    if page.text.parent.name == "notebooks" and seconds > LIVE_SECONDS:
+        problem = f"its cells took {seconds:.0f} s of processor time, over {LIVE_SECONDS:.0f} s"
+        found.append(Finding(page.name, problem, "make them shorter, or a study of them"))
     return found
 
 
-def _all_modules(
-    page: Page, content: Content, graph: ImportGraph, trace: dict[str, Any]
-) -> set[str]:
-    """What the code imports by its text, and what its kernel had imported in other ways.
-
-    The registry of exercises loads those of every chapter; only the page's own count.
-    """
-    loaded = {name for name in trace["modules"] if not name.startswith(CHAPTER_PREFIX)}
-    return _modules(page, content, graph) | loaded
-
-
-def _read_digests(page: Page, content: Content, traced: list[str]) -> dict[str, str]:
+def _read_digests(page: Page, content: Content, reach: Reach, traced: list[str]) -> dict[str, str]:
+    """Digests of files: declared, observed, and the data that lie beside the modules reached."""
     declared: set[str] = set()
     for pattern in content.settings.get("reads", []):
         paths = [path for path in page.root.glob(str(pattern)) if path.is_file()]
@@ -220,17 +246,23 @@ def _read_digests(page: Page, content: Content, traced: list[str]) -> dict[str, 
                 "correct the name or make the file"
             )
         declared |= {path.relative_to(page.root).as_posix() for path in paths}
-    return {name: file_digest(page.root / name) for name in sorted(declared | set(traced))}
+    beside = {
+        path.relative_to(page.root).as_posix() for path in data_beside(page.root, reach.modules)
+    }
+    return {name: file_digest(page.root / name) for name in sorted(declared | beside | set(traced))}
 
 
-def _versions() -> dict[str, str]:
-    found = {"python": python_version()}
-    for package in VERSIONED:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+def data_beside(root: Path, modules: set[str]) -> set[Path]:
+    """The files that are not Python and lie beside some modules of the package."""
+    finder = finder_of(root)
+    folders = {path.parent for name in modules if (path := finder.file_of(name))}
+    return {
+        path
+        for folder in folders
+        if folder.is_relative_to(root / "nbkit")
+        for path in folder.iterdir()
+        if path.is_file() and path.suffix not in {".py", ".pyc", ".pyi"}
+    }
 
 
 def _joined(value: Any) -> Any:

@@ -1,12 +1,10 @@
 """`nbkit test`: it fails whenever anything does, says what, and ends with the counts."""
 
-import io
-
 import pytest
 
-from nbkit.authoring.jobs import Job, Outcome, run_jobs
-from nbkit.authoring.suite import items as suite_items
-from nbkit.authoring.suite.run import _summary
+from nbkit.authoring.jobs import Job, run_jobs
+from nbkit.authoring.proof import aged
+from nbkit.authoring.suite import choice
 from nbkit.authoring.suite.untouched import checked_ids, complaints
 from tests.authoring.book import REPOSITORY, Book, code, one_sentence
 from tests.authoring.conftest import CHAPTER, NOTEBOOK
@@ -49,9 +47,22 @@ def whole_once(tmp_path_factory: pytest.TempPathFactory) -> Book:
     made.page("solutions/01_small.md", SOLUTION, title="Solutions: small")
     made.page("notebooks/02_other.md", code("1 + 1"))
     made.write("studies/curve.py", 'import sys\n\nassert sys.argv[1] == "--check"\n')
-    made.write("tests/test_one.py", "def test_one():\n    assert 1 + 1 == 2\n")
+    # The tests' own package is this checkout's, in whose process they run; so it is another one.
+    ini = '[project]\nname = "small-book"\nversion = "0"\n[tool.pytest.ini_options]\n'
+    made.write("pyproject.toml", ini + 'pythonpath = ["."]\n')
+    made.write("benchmarks/double.py", "def double(x):\n    '''Twice x.'''\n    return 2 * x\n")
+    made.write("tests/words.txt", "one two\n")
+    made.write(
+        "tests/test_one.py",
+        "from pathlib import Path\n\nfrom benchmarks.double import double\n\n\n"
+        "def test_one():\n    assert double(1) == 2\n\n\n"
+        "def test_words():\n"
+        '    assert Path(__file__).with_name("words.txt").read_text().split() == ["one", "two"]\n',
+    )
     made.nbkit("exercises", "split")
     made.nbkit("execute")
+    output = run(made, "--keep", "--all")
+    assert last(output) == "7 passed, 0 failed", output
     return made
 
 
@@ -62,39 +73,167 @@ def whole(whole_once: Book, tmp_path) -> Book:
     return Book(shutil.copytree(whole_once.root, tmp_path / "book"))
 
 
+KINDS = [f"--only={kind}" for kind in ("unit", "studies", "notebooks", "exercises")]
+
+
+def run(book: Book, *words: str, status: int = 0) -> str:
+    """Run everything but the checks of the tools, in a process of its own."""
+    return book.process("test", *KINDS, *words, status=status)
+
+
+def proven(output: str) -> str:
+    """The line that says what was proven, and those below it that say why."""
+    lines = output.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("proven now"))
+    return "\n".join(lines[first:])
+
+
+def eighth_of(book: Book) -> set[str]:
+    names = ["tests/test_one.py", "studies/curve.py", "exercises/01_small.ipynb", NOTEBOOK]
+    names += ["notebooks/02_other.ipynb", "solutions/01_small.ipynb"]
+    return {name for name in names if choice.eighth(name) == 0}
+
+
 @pytest.mark.slow
-def test_a_book_in_order_passes_and_a_chapter_is_a_part_of_it(whole: Book):
-    kinds = ["--only", "unit", "--only", "notebooks", "--only", "exercises", "--only", "studies"]
-    output = whole.nbkit("test", *kinds)
-    for name in (CHAPTER, "notebooks/02_other.md", "solutions/01_small.md"):
-        assert f"✓ {name.replace('.md', '.ipynb')}, " in output
-    assert "✓ exercises/01_small.ipynb, " in output
-    assert "✓ studies/curve.py --check, " in output
-    assert "seconds" in output and "two side by side" in output
-    assert last(output) == "6 passed, 0 failed"
-    output = whole.nbkit("test", "--chapter", "2", "--only", "notebooks", "--only", "studies")
+def test_a_book_in_order_stands_on_its_proofs_but_for_an_eighth(whole: Book):
+    output = run(whole)
+    count = sum(2 if name.startswith("tests") else 1 for name in eighth_of(whole))
+    assert last(output) == f"{count} passed, 0 failed"
+    assert "standing on an earlier proof: " in output
+    assert "commit unknown, " in output and "numpy" in output
+    for name in eighth_of(whole):
+        assert name in output
+    everything = run(whole, "--all")
+    assert last(everything) == "7 passed, 0 failed"
+    assert "1 test file, 1 head of a study, 3 pages, 1 exercise" in everything
+    assert "standing on an earlier proof: none" in everything
+
+
+@pytest.mark.slow
+def test_a_chapter_is_a_part_of_it_and_is_run_whatever_stands(whole: Book):
+    output = whole.process("test", "--chapter", "2", "--only", "notebooks", "--only", "studies")
     assert last(output) == "1 passed, 0 failed" and CHAPTER not in output
+    message = one_sentence(run(whole, "--chapter", "2", "--keep", status=1))
+    assert "keep the proofs of a whole run" in message
+
+
+def edit(book: Book, name: str, old: str, new: str) -> None:
+    assert old in book.read(name), name
+    book.write(name, book.read(name).replace(old, new))
+
+
+# Each is an attempt to have something called proven that did not run with this code.
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "old", "new", "rerun"),
+    [
+        ("benchmarks/double.py", "2 * x", "x + x", ["tests/test_one.py"]),
+        ("benchmarks/double.py", "def double", "double = 1\n\n\ndef renamed", ["tests/test_one"]),
+        ("nbkit/losses.py", "2 * x", "x + x", [NOTEBOOK]),
+        (
+            "nbkit/__init__.py",
+            "def check",
+            "import nbkit.losses\n\nnbkit.losses.loss = lambda x: 2 * x\n\n\ndef check",
+            [NOTEBOOK, "solutions/01_small.ipynb"],
+        ),
+        ("tests/words.txt", "one two", "one  two", ["tests/test_one.py"]),
+        ("tests/test_one.py", "double(1) == 2", "double(1) >= 0", ["tests/test_one.py"]),
+        ("studies/curve.py", "assert", "assert True and", ["studies/curve.py"]),
+        ("exercises/01_small.ipynb", "NotImplementedError", "NotImplementedError()", ["exercises"]),
+        ("studies/results/curve.json", "[1, 2]", "[1,  2]", [NOTEBOOK]),
+        (NOTEBOOK, '"12"', '"13"', [NOTEBOOK]),
+        (NOTEBOOK, '"numpy": "', '"numpy": "0.', [NOTEBOOK]),
+        ("tests/proofs.json", '"numpy": "', '"numpy": "0.', ["tests/test_one.py"]),
+        ("tests/proofs.json", '"code": "', '"code": "0', ["tests/test_one.py", "studies/curve"]),
+    ],
+)
+def test_what_changed_is_run_again(whole: Book, name: str, old: str, new: str, rerun: list[str]):
+    edit(whole, name, old, new)
+    chosen = {s.name: s.reason for s in choice.choose(whole.root)}
+    for wanted in rerun:
+        reasons = [reason for subject, reason in chosen.items() if subject.startswith(wanted)]
+        assert reasons and set(reasons) <= {"stale", "old"}, (wanted, chosen)
+    left = [n for n, reason in chosen.items() if reason in {"standing", "turn"}]
+    assert left, "one edit makes not everything stale"
+
+
+@pytest.mark.slow
+def test_a_conftest_and_a_new_file_in_a_listed_folder_count(whole: Book):
+    def reason() -> str:
+        found = choice.choose(whole.root, kinds=("unit",))
+        return next(s.reason for s in found if s.name == "tests/test_one.py")
+
+    assert reason() in {"standing", "turn"}
+    whole.write("tests/conftest.py", "import benchmarks.double\n\nbenchmarks.double.double = abs\n")
+    assert reason() == "stale"
+
+
+@pytest.mark.slow
+def test_a_docstring_costs_nothing(whole: Book):
+    before = {s.name: s.reason for s in choice.choose(whole.root)}
+    edit(whole, "nbkit/losses.py", '"""Losses."""', '"""The losses."""')
+    edit(whole, "benchmarks/double.py", "Twice x.", "Two times x.")
+    assert {s.name: s.reason for s in choice.choose(whole.root)} == before
+
+
+@pytest.mark.slow
+def test_a_test_that_reads_through_a_child_process_is_seen(whole: Book):
+    whole.write(
+        "tests/test_two.py",
+        "import subprocess, sys\n\n\ndef test_two():\n"
+        "    code = \"import importlib; importlib.import_module('nbkit.' + 'unused');\"\n"
+        "    code += \"print(open('tests/words.txt').read())\"\n"
+        "    subprocess.run([sys.executable, '-c', code], check=True)\n",
+    )
+    assert last(whole.process("test", "--only", "unit", "--keep")) == "1 passed, 0 failed"
+
+    def reason() -> str:
+        found = choice.choose(whole.root, kinds=("unit",))
+        return next(s.reason for s in found if s.name == "tests/test_two.py")
+
+    assert reason() in {"standing", "turn"}
+    edit(whole, "nbkit/unused.py", "VALUE = 1", "VALUE = 2")
+    assert reason() == "stale"
+    edit(whole, "nbkit/unused.py", "VALUE = 2", "VALUE = 1")
+    assert reason() in {"standing", "turn"}
+    edit(whole, "tests/words.txt", "one", "1")
+    assert reason() == "stale"
+
+
+@pytest.mark.slow
+def test_a_failure_is_no_proof(whole: Book):
+    edit(whole, "tests/test_one.py", "double(1) == 2", "double(1) == 3")
+    before = whole.read("tests/proofs.json")
+    output = run(whole, "--keep", status=1)
+    assert "assert 2 == 3" in output and "failed: tests/test_one.py, stale (its code)" in output
+    import json
+
+    old, new = (
+        json.loads(text)["tests/test_one.py"] for text in (before, whole.read("tests/proofs.json"))
+    )
+    assert old == new
+    assert last(output).endswith(" passed, 1 failed")
 
 
 @pytest.mark.slow
 def test_the_generators_are_checked(whole: Book):
-    whole.write("nbkit/losses.py", "def loss(x):\n    return 2 * x\n")
+    whole.write("nbkit/losses.py", "def loss(x):\n    return 3 * x\n")
     whole.edit_notebook("exercises/01_small.ipynb", "raise NotImplementedError", "return 1  #")
     whole.write("book/page.md", "A color.\n")
-    output = whole.nbkit("test", "--only", "checks", status=1)
-    assert "✗ nbkit stamp --check, " in output and "nbkit.losses changed" in output
-    assert "✗ nbkit exercises split --check, " in output and "was edited" in output
-    assert "✗ nbkit lint-prose, " in output and "American spelling" in output
-    assert "✓ nbkit tangle --check, " in output
+    output = whole.process("test", "--only", "checks", status=1)
+    assert "FAILED pyproject.toml::nbkit stamp --check" in output
+    assert "nbkit.losses.loss changed" in output
+    assert "FAILED pyproject.toml::nbkit exercises split --check" in output
+    assert "FAILED pyproject.toml::nbkit lint-prose" in output and "American spelling" in output
+    assert "FAILED pyproject.toml::nbkit tangle --check" not in output
     assert last(output).endswith(" failed") and not last(output).endswith(" 0 failed")
 
 
 @pytest.mark.slow
 def test_a_failing_cell_fails_and_its_log_is_shown(whole: Book):
     whole.edit_notebook(NOTEBOOK, "twice(3)", "twice(1 / 0)")
-    output = whole.nbkit("test", "--chapter", "1", "--only", "notebooks", status=1)
-    assert f"✗ {NOTEBOOK}, " in output and "ZeroDivisionError" in output
-    assert f"failed: {NOTEBOOK}" in output
+    output = whole.process("test", "--chapter", "1", "--only", "notebooks", status=1)
+    assert f"FAILED {NOTEBOOK}::" in output and "ZeroDivisionError" in output
     assert last(output) == "1 passed, 1 failed"
 
 
@@ -105,37 +244,38 @@ def test_a_key_figure_that_moved_fails(whole: Book):
     page = "notebooks/03_record.md"
     whole.page(page, code("from nbkit.record import record\n\nrecord('rate', 0.5, 0.1)"))
     whole.nbkit("execute", page)
-    assert last(whole.nbkit("test", "--chapter", "3", "--only", "notebooks")).startswith("1 passed")
+    arguments = ("test", "--chapter", "3", "--only", "notebooks")
+    assert last(whole.process(*arguments)).startswith("1 passed")
     notebook = page.replace(".md", ".ipynb")
     whole.write(notebook, whole.read(notebook).replace('"value": 0.5', '"value": 0.9'))
-    output = whole.nbkit("test", "--chapter", "3", "--only", "notebooks", status=1)
+    output = whole.process(*arguments, status=1)
     assert "0.5 now, 0.9 stored in 03_record.ipynb" in output
 
 
 @pytest.mark.slow
 def test_a_wrong_solution_fails_strictly(whole: Book):
     whole.edit_notebook("solutions/01_small.ipynb", "return 2 * x", "return 3 * x")
-    output = whole.nbkit("test", "--chapter", "1", "--only", "notebooks", status=1)
-    assert "✗ solutions/01_small.ipynb, " in output and "AssertionError" in output
+    output = whole.process("test", "--chapter", "1", "--only", "notebooks", status=1)
+    assert "FAILED solutions/01_small.ipynb::" in output and "AssertionError" in output
 
 
 @pytest.mark.slow
 def test_an_exercise_that_does_not_fail_as_expected_fails(whole: Book):
     name = "exercises/01_small.ipynb"
     whole.edit_notebook(name, "raise NotImplementedError", "return 3 * x  #")
-    output = whole.nbkit("test", "--chapter", "1", "--only", "exercises", status=1)
-    assert f"✗ {name}, " in output
+    output = whole.process("test", "--chapter", "1", "--only", "exercises", status=1)
+    assert f"FAILED {name}::as a learner finds it" in output
     assert "should raise NotImplementedError, but it runs" in output
     assert "should report that it is not implemented yet, but says" in output
 
 
 @pytest.mark.slow
-def test_a_failing_unit_test_and_a_failing_study_fail(whole: Book):
-    whole.write("tests/test_two.py", "def test_two():\n    assert 1 + 1 == 3\n")
+def test_a_failing_study_and_a_file_that_cannot_be_imported_fail(whole: Book):
+    whole.write("tests/test_two.py", "import nbkit.nothing\n")
     whole.write("studies/curve.py", "raise SystemExit('it moved')\n")
-    output = whole.nbkit("test", "--only", "unit", "--only", "studies", status=1)
-    assert "assert (1 + 1) == 3" in output and "it moved" in output
-    assert last(output) == "1 passed, 2 failed"
+    output = whole.process("test", "--only", "unit", "--only", "studies", status=1)
+    assert "No module named 'nbkit.nothing'" in output and "it moved" in output
+    assert last(output).endswith(" passed, 2 failed")
 
 
 @pytest.mark.slow
@@ -163,59 +303,24 @@ def test_studies_are_run_by_name(whole: Book):
     assert "exit status 3" in one_sentence(whole.nbkit("study", "curve", "--check", status=1))
 
 
-def test_a_run_over_the_limit_fails():
-    from rich.console import Console
-
-    text = io.StringIO()
-    console = Console(file=text, width=110)
-    verdict = suite_items.Verdict(
-        suite_items.Item("checks", Job("x", ["x"], REPOSITORY)), 1, 0, 5.0, "", ""
-    )
-    assert not _summary(console, [verdict], seconds=11.0, limit_seconds=10.0)
-    assert last(text.getvalue()) == "1 passed, 1 failed"
-    assert _summary(console, [verdict], seconds=9.0, limit_seconds=10.0)
-    assert last(text.getvalue()) == "1 passed, 0 failed"
+def test_eighths_share_everything_out():
+    names = [f"tests/test_{number}.py" for number in range(400)]
+    counts = [sum(choice.eighth(name) == part for name in names) for part in range(choice.EIGHTHS)]
+    assert sum(counts) == 400 and min(counts) > 20
 
 
-def outcome(status: int, seconds: float = 1.0) -> Outcome:
-    return Outcome(Job("x", ["x"], REPOSITORY), status, seconds, "")
-
-
-def test_a_pytest_run_without_tests_fails_unless_it_may_be_empty(tmp_path):
-    report = tmp_path / "report.xml"
-    report.write_text('<testsuites><testsuite tests="0" failures="0" errors="0"/></testsuites>')
-    job = Job("x", ["x"], REPOSITORY)
-    item = suite_items.Item("notebooks", job, report)
-    assert suite_items.judge(item, outcome(5)).failed == 1
-    item = suite_items.Item("unit", job, report, may_be_empty=True)
-    assert suite_items.judge(item, outcome(5)).failed == 0
-
-
-def test_a_pytest_run_that_crashed_fails(tmp_path):
-    item = suite_items.Item("unit", Job("x", ["x"], REPOSITORY), tmp_path / "none.xml")
-    verdict = suite_items.judge(item, outcome(3))
-    assert (verdict.failed, verdict.remark) == (1, "pytest wrote no report")
-
-
-def test_counts_of_a_report(tmp_path):
-    report = tmp_path / "report.xml"
-    report.write_text('<testsuite tests="9" failures="2" errors="1" skipped="3"/>')
-    item = suite_items.Item("unit", Job("x", ["x"], REPOSITORY), report)
-    verdict = suite_items.judge(item, outcome(1))
-    assert (verdict.passed, verdict.failed, verdict.remark) == (3, 3, "3 skipped")
-
-
-def test_a_chapter_over_its_time_is_remarked(tmp_path):
-    report = tmp_path / "report.xml"
-    item = suite_items.Item("notebooks", Job("x", ["x"], REPOSITORY), report, False, 120)
-
-    def remark(seconds: float, whole: float) -> str:
-        case = f'<testcase time="{seconds}"/>'
-        report.write_text(f'<testsuite tests="1" failures="0" errors="0">{case}</testsuite>')
-        return suite_items.judge(item, outcome(0, whole)).remark
-
-    assert remark(121, 130) == "121 s live, over its 120 s"
-    assert remark(119, 130) == ""
+@pytest.mark.parametrize(
+    ("then", "now", "old"),
+    [
+        ({"torch": "2.13.0+cpu"}, {"torch": "2.13.0+cu130"}, False),
+        ({"torch": "2.13.0+cpu"}, {"torch": "2.14.0+cpu"}, True),
+        ({"torch": "2.13.0", "numpy": "2.4.6"}, {"torch": "2.13.0", "numpy": "2.5.0"}, True),
+        ({"torch": "2.13.0"}, {"torch": "2.13.0", "transformers": "5.24.0"}, True),
+        ({"torch": "2.13.0", "python": "3.11"}, {"torch": "2.13.0", "python": "3.12"}, False),
+    ],
+)
+def test_another_version_makes_a_proof_old(then: dict, now: dict, old: bool):
+    assert bool(aged(then, now)) == old
 
 
 @pytest.mark.parametrize(

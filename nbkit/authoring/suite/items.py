@@ -1,25 +1,21 @@
-"""What `make test` consists of: each item a command, and how its outcome is read."""
+"""Pages, exercises, heads of studies and the tools' own checks, as items of pytest."""
 
-import json
-import re
-import sys
-import xml.etree.ElementTree as ElementTree
-from dataclasses import dataclass
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from nbkit.authoring.environment import (
-    DEFAULT_CELL_SECONDS,
-    live_limit_seconds,
-    page_environment,
-    python_command,
-)
-from nbkit.authoring.jobs import Job, Outcome
-from nbkit.authoring.page import Page, content_of_notebook, find_pages
+import pytest
+from nbmake.pytest_items import NotebookItem
+
+from nbkit.authoring.environment import page_environment, python_command
 from nbkit.authoring.record import MODE_VARIABLE, PAGE_VARIABLE
-from nbkit.authoring.repository import chapter_number, notebooks, relative
-from nbkit.authoring.stamp import stored_stamp
+from nbkit.authoring.repository import relative
+from nbkit.authoring.suite.untouched import complaints, run
+from nbkit.authoring.watch import Watch, kill_descendants
 
-KINDS = ("checks", "unit", "studies", "notebooks", "exercises")
 # The tools' own commands: each compares something generated with what it is generated from.
 GENERATORS: tuple[tuple[str, ...], ...] = (
     ("exercises", "split", "--check"),
@@ -29,218 +25,163 @@ GENERATORS: tuple[tuple[str, ...], ...] = (
     ("lint-prose",),
 )
 OF_A_CHAPTER = {"exercises", "tangle", "stamp"}
-LINTERS = (
-    ("ruff check", ("-m", "ruff", "check", "--quiet", ".")),
-    ("ruff format", ("-m", "ruff", "format", "--check", "--quiet", ".")),
-    ("mypy", ("-m", "mypy")),
+LINTERS: tuple[tuple[str, ...], ...] = (
+    ("ruff", "check", "--quiet", "."),
+    ("ruff", "format", "--check", "--quiet", "."),
+    ("mypy",),
 )
-NBMAKE = Path(__file__).with_name("run_nbmake.py")
-ITEM_SECONDS = 1800.0
-NO_TESTS_COLLECTED = 5
+CHECKS_FILE = "pyproject.toml"
+NO_LIMIT_SECONDS = 10**6  # of the clock, which says nothing on a loaded machine; see Watch
 
 
-@dataclass(frozen=True)
-class Item:
-    """One item of the suite.
-
-    Attributes:
-        kind: one of `KINDS`.
-        job: what runs.
-        report: the JUnit file that the job writes, if it is a pytest run.
-        may_be_empty: whether a pytest run without tests is in order.
-        live_limit_seconds: how long its cells may take, if it is a chapter.
-    """
-
-    kind: str
-    job: Job
-    report: Path | None = None
-    may_be_empty: bool = False
-    live_limit_seconds: int | None = None
+class Complaint(Exception):  # noqa: N818 - it carries what to tell, and no more
+    """Something is wrong; its text is what the reader of the log needs."""
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """How an item ended: counts, seconds, and a remark for the table."""
+class BookFile(pytest.File):
+    """One file of the book, with the one item that proves it."""
 
-    item: Item
-    passed: int
-    failed: int
-    seconds: float
-    remark: str
-    log: str
-
-
-def make_items(root: Path, folder: Path, chapter: int | None, kinds: tuple[str, ...]) -> list[Item]:
-    """List what is to be run.
-
-    Args:
-        root: the checkout.
-        folder: where reports may be written.
-        chapter: only what belongs to this chapter; None for everything.
-        kinds: which kinds, of `KINDS`.
-    """
-    makers = {
-        "checks": lambda: _checks(root, chapter),
-        "unit": lambda: _unit_tests(root, folder, chapter),
-        "studies": lambda: _studies(root, chapter),
-        "notebooks": lambda: _notebooks(root, folder, chapter),
-        "exercises": lambda: _exercises(root, chapter),
-    }
-    return [item for kind in KINDS if kind in kinds for item in makers[kind]()]
-
-
-def judge(item: Item, outcome: Outcome) -> Verdict:
-    """Read an outcome."""
-    passed, failed, remark = int(outcome.passed), int(not outcome.passed), ""
-    seconds = outcome.seconds
-    if item.report is not None:
-        counts = _counts(item.report)
-        if counts is None:
-            remark = "pytest wrote no report"
+    def collect(self) -> Iterator[pytest.Item]:
+        """Give the item for a page, an exercise or a study, or the checks of the tools."""
+        name = relative(self.path, self.config.rootpath)
+        if name == CHECKS_FILE:
+            yield from self._checks()
+        elif name.startswith("exercises/"):
+            yield ExerciseItem.from_parent(self, name="as a learner finds it")
+        elif name.startswith("studies/"):
+            yield StudyItem.from_parent(self, name="head")
         else:
-            passed, skipped = counts["passed"], counts["skipped"]
-            failed = counts["failed"] or int(not outcome.passed)
-            remark = f"{skipped} skipped" if skipped else ""
-        if outcome.status == NO_TESTS_COLLECTED:
-            failed = int(not item.may_be_empty)
-            remark = "no tests" if item.may_be_empty else "nothing was run"
-    if outcome.timed_out:
-        remark = f"ended after {item.job.limit_seconds:.0f} s"
-    limit = item.live_limit_seconds
-    if limit is not None and not failed and _live_seconds(item, seconds) > limit:
-        remark = f"{_live_seconds(item, seconds):.0f} s live, over its {limit} s"
-    return Verdict(item, passed, failed, seconds, remark, outcome.log)
+            yield PageItem.from_parent(self, name="cells", filename=str(self.path))
+
+    def _checks(self) -> Iterator[pytest.Item]:
+        chapter = self.config.getoption("chapter")
+        for words in GENERATORS:
+            if chapter is not None and words[0] in OF_A_CHAPTER:
+                words = (*words, "--chapter", str(chapter))
+            name = f"nbkit {' '.join(words)}"
+            yield CheckItem.from_parent(self, name=name, words=("nbkit.cli", *words))
+        if chapter is None:
+            for words in LINTERS:
+                yield CheckItem.from_parent(self, name=" ".join(words), words=words)
 
 
-def _checks(root: Path, chapter: int | None) -> list[Item]:
-    items = []
-    for words in GENERATORS:
-        if chapter is not None and words[0] in OF_A_CHAPTER:
-            words = (*words, "--chapter", str(chapter))
-        command = python_command("-m", "nbkit.cli", *words)
-        items.append(Item("checks", Job(f"nbkit {' '.join(words)}", command, root)))
-    if chapter is None:
-        for name, words in LINTERS:
-            items.append(Item("checks", Job(name, python_command(*words), root)))
-    return items
+class _Item(pytest.Item):
+    """What the items share: they fail with a text, not with a traceback of the tools."""
+
+    def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
+        """The complaint as it is; anything else as pytest shows it."""
+        if isinstance(excinfo.value, Complaint):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """How lists call it."""
+        return self.path, None, f"{relative(self.path, self.config.rootpath)}: {self.name}"
 
 
-def _unit_tests(root: Path, folder: Path, chapter: int | None) -> list[Item]:
-    if not (root / "tests").is_dir():
-        return []
-    report = folder / "unit.xml"
-    words = ["-m", "pytest", "-q", "-p", "no:nbmake", "-n", "2", "--dist=worksteal"]
-    words += ["--durations=10", f"--junitxml={report}", "tests"]
-    name = "pytest tests"
-    if chapter is not None:
-        words += ["--chapter", str(chapter)]
-        name += f" --chapter {chapter}"
-    job = Job(name, [sys.executable, *words], root, limit_seconds=ITEM_SECONDS)
-    job.environment["OMP_NUM_THREADS"] = "1"
-    return [Item("unit", job, report, may_be_empty=chapter is not None)]
+class CheckItem(_Item):
+    """A command of the tools, or a linter."""
+
+    def __init__(self, *, words: tuple[str, ...], **given: Any) -> None:
+        """Take the module and its arguments."""
+        super().__init__(**given)
+        self.words = words
+
+    def runtest(self) -> None:
+        """Run it; its exit status says whether it passed."""
+        _run(python_command("-m", *self.words), self.config.rootpath, dict(os.environ))
 
 
-def _studies(root: Path, chapter: int | None) -> list[Item]:
-    items = []
-    for script in sorted((root / "studies").glob("*.py")):
-        if script.name.startswith("_") or not (
-            chapter is None or _reads_study(root, chapter, script.stem)
+class StudyItem(_Item):
+    """The first seconds of a study, compared with its stored result."""
+
+    def runtest(self) -> None:
+        """Run the study with `--check`."""
+        root = self.config.rootpath
+        environment = page_environment(root, self.path)
+        _run(python_command(str(self.path), "--check"), root, environment)
+
+
+class ExerciseItem(_Item):
+    """An exercise as a learner finds it: it must fail in exactly the expected way."""
+
+    def runtest(self) -> None:
+        """Run the notebook past its errors and look at each cell."""
+        found = complaints(run(self.path, self.config.rootpath))
+        if found:
+            raise Complaint("\n".join(found))
+
+
+class PageItem(NotebookItem):
+    """An executed page, run by nbmake in the environment in which it was executed."""
+
+    def __init__(self, *, name: str, parent: Any, filename: str) -> None:
+        """Take the file; nbmake gives the item the file's name."""
+        super().__init__(parent, filename)
+
+    def runtest(self) -> None:
+        """Run the cells; recorded figures are compared with the stored ones.
+
+        Raises:
+            Complaint: the cells took too much processor time, or none at all for too long.
+        """
+        variables = page_environment(self.config.rootpath, self.path)
+        variables |= {PAGE_VARIABLE: str(self.path), MODE_VARIABLE: "compare"}
+        self.config.option.nbmake_timeout = NO_LIMIT_SECONDS
+        self.config.option.nbmake_kernel = "python3"
+        with (
+            _environment(variables),
+            Watch(os.getpid(), lambda: kill_descendants(os.getpid())) as watch,
         ):
-            continue
-        job = Job(
-            f"studies/{script.name} --check",
-            python_command(str(script), "--check"),
-            root,
-            page_environment(root, script),
-        )
-        items.append(Item("studies", job))
-    return items
+            try:
+                super().runtest()
+            except Exception as error:
+                if watch.reason is not None:
+                    raise Complaint(f"{self.path.name}: {watch.reason}") from error
+                raise
+
+    def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
+        """The complaint as it is; the rest as nbmake shows it."""
+        if isinstance(excinfo.value, Complaint):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
 
 
-def _reads_study(root: Path, chapter: int, name: str) -> bool:
-    wanted = re.compile(rf"\b{re.escape(name)}\b")
-    return any(
-        chapter_number(page.text) == chapter and wanted.search(page.text.read_text("utf-8"))
-        for page in find_pages(root)
+def _run(command: list[str], folder: Path, environment: Mapping[str, str]) -> None:
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
     )
+    if done.returncode:
+        raise Complaint(f"{done.stdout.rstrip()}\nended with exit status {done.returncode}")
 
 
-def _notebooks(root: Path, folder: Path, chapter: int | None) -> list[Item]:
-    items = []
-    for path in notebooks(root):
-        number = chapter_number(path)
-        if chapter is None or number == chapter:
-            items.append(_notebook(root, folder, path, number))
-    # The longest first, so that the last one does not run alone for long.
-    return sorted(items, key=lambda item: -_stored_seconds(root / item.job.name))
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Have exactly these variables in this process, whose kernel inherits them, for a while."""
+    before = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
-def _notebook(root: Path, folder: Path, path: Path, number: int | None) -> Item:
+def is_ours(path: Path, root: Path) -> bool:
+    """Whether a file is an item of the book: a page, an exercise, a study, or the checks."""
     name = relative(path, root)
-    settings = content_of_notebook(json.loads(path.read_text(encoding="utf-8")), name).settings
-    report = folder / f"{name.replace('/', '-')}.xml"
-    words = [
-        *(str(NBMAKE), "--nbmake", "-q", "-p", "no:cacheprovider", "-o", "addopts="),
-        *(f"--rootdir={root}", f"--junitxml={report}", "--timeout=0", "--nbmake-kernel=python3"),
-        f"--nbmake-timeout={settings.get('cell_timeout', DEFAULT_CELL_SECONDS)}",
-        str(path),
-    ]
-    environment = page_environment(root, path)
-    environment |= {PAGE_VARIABLE: str(path), MODE_VARIABLE: "compare"}
-    job = Job(
-        name,
-        python_command(*words),
-        root,
-        environment,
-        exclusive=bool(settings.get("exclusive")),
-        limit_seconds=ITEM_SECONDS,
-    )
-    is_chapter = path.parent == root / "notebooks"
-    return Item(
-        "notebooks",
-        job,
-        report,
-        live_limit_seconds=live_limit_seconds(number) if is_chapter else None,
-    )
-
-
-def _exercises(root: Path, chapter: int | None) -> list[Item]:
-    return [
-        Item(
-            "exercises",
-            Job(
-                relative(path, root),
-                python_command("-m", "nbkit.authoring.suite.untouched", str(path)),
-                root,
-            ),
-        )
-        for path in notebooks(root, ("exercises",))
-        if not path.name.endswith(".new.ipynb")
-        and (chapter is None or chapter_number(path) == chapter)
-    ]
-
-
-def _stored_seconds(path: Path) -> float:
-    text = path.with_suffix(".md")
-    stamp = stored_stamp(Page(path.parent, text).stored())
-    return float(stamp["seconds"]) if stamp else 0.0
-
-
-def _live_seconds(item: Item, seconds: float) -> float:
-    """What nbmake measured, which leaves out its own start; else the whole time of the process."""
-    if item.report is None or not item.report.exists():
-        return seconds
-    cases = ElementTree.parse(item.report).getroot().iter("testcase")
-    return sum(float(case.get("time", 0)) for case in cases)
-
-
-def _counts(report: Path) -> dict[str, int] | None:
-    if not report.exists():
-        return None
-    counts = dict.fromkeys(("tests", "failures", "errors", "skipped"), 0)
-    for suite in ElementTree.parse(report).getroot().iter("testsuite"):
-        for key in counts:
-            counts[key] += int(suite.get(key, 0))
-    failed = counts["failures"] + counts["errors"]
-    passed = counts["tests"] - failed - counts["skipped"]
-    return {"passed": passed, "failed": failed, "skipped": counts["skipped"]}
+    if name == CHECKS_FILE:
+        return True
+    folder = name.partition("/")[0]
+    if folder in {"notebooks", "solutions", "book", "exercises"}:
+        return path.suffix == ".ipynb" and not name.endswith(".new.ipynb")
+    return folder == "studies" and path.suffix == ".py" and not path.name.startswith("_")

@@ -14,10 +14,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from nbkit.authoring.environment import DEFAULT_CELL_SECONDS, page_environment, python_command
+from nbkit.authoring.environment import page_environment, python_command
 from nbkit.authoring.execute import RUNNER
-from nbkit.authoring.imports import without_magics
 from nbkit.authoring.page import join
+from nbkit.authoring.reach.closure import without_magics
 from nbkit.authoring.repository import find_root, relative
 from nbkit.authoring.split import TRY_IT
 
@@ -47,8 +47,7 @@ def run(path: Path, root: Path) -> list[dict[str, Any]]:
         result = Path(folder, "result.json")
         environment = page_environment(root, path)
         environment["NBKIT_PROGRESS"] = str(Path(folder, "progress.json"))
-        seconds = str(DEFAULT_CELL_SECONDS)
-        arguments = (str(path), str(result), str(root), str(path.parent), seconds)
+        arguments = (str(path), str(result), str(root), str(path.parent))
         command = python_command(str(RUNNER), *arguments, "--allow-errors")
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         if done.returncode or not result.exists():

@@ -1,0 +1,63 @@
+"""What a page really ran, held against what the finder says that it can reach."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from nbkit.authoring.reach.closure import IMPORTING, Finder, Reach
+
+Note = tuple[str, int, str]  # file from the root, first line of the code, "call" or "import"
+
+
+def read_notes(folder: Path) -> list[Note]:
+    """Read the notes of all processes of a run, as `hooks/ran.py` wrote them."""
+    found: set[Note] = set()
+    for path in sorted(folder.glob("*.txt")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            file, first, how = line.split("\t")
+            found.add((file, int(first), how))
+    return sorted(found)
+
+
+def ran_symbols(finder: Finder, notes: Iterable[Note]) -> list[str]:
+    """The symbols of the checkout that were called, by dotted name, sorted.
+
+    What ran only while its module was imported is not among them: importing a module runs its top,
+    whatever is used of it afterwards.
+    """
+    return sorted(
+        {name for file, line, how in notes if how == "call" for name in _names(finder, file, line)}
+    )
+
+
+def loaded_with_effects(finder: Finder, notes: Iterable[Note]) -> list[str]:
+    """The modules that were loaded and do more at import than define names, sorted."""
+    files = {file for file, _, _ in notes}
+    found = [finder.module(_dotted(file)) for file in files]
+    return sorted(module.name for module in found if module and module.effects)
+
+
+def missed(reach: Reach, ran: Iterable[str]) -> list[str]:
+    """The symbols that ran and that the reach does not hold: mistakes of the finder."""
+    return [name for name in ran if not _is_in(reach, name)]
+
+
+def _is_in(reach: Reach, name: str) -> bool:
+    if name in reach.symbols:
+        return True
+    module = name.removesuffix(f" {IMPORTING}").rpartition(".")[0]
+    # A script that runs as a program is reached whole, under its own name.
+    return module in reach.symbols or name in reach.modules
+
+
+def _names(finder: Finder, file: str, line: int) -> list[str]:
+    module = finder.module(_dotted(file))
+    if module is None:
+        return []
+    bound = module.bound_at(line)
+    # One name of several that a statement binds is enough to have it reached.
+    return [f"{module.name}.{bound[0]}"] if bound else [f"{module.name} {IMPORTING}"]
+
+
+def _dotted(file: str) -> str:
+    parts = list(Path(file).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
