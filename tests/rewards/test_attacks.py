@@ -58,8 +58,10 @@ def test_stopped(name, sandboxed):
     program, statuses = STOPPED[name]
     before, memory = alive(os.getpid()), psutil.Process().memory_info().rss
     start = time.monotonic()
-    result = run_code(program, timeout_s=1, memory_mb=256, max_output=65536)
-    assert time.monotonic() - start < 5
+    # What another limit ends has time enough to reach it, on a slow machine too.
+    limit_s = 0.5 if "timeout" in statuses else 50
+    result = run_code(program, timeout_s=limit_s, memory_mb=256, max_output=65536)
+    assert time.monotonic() - start < 60
     assert result.status in statuses, result
     assert len(result.stdout.encode()) + len(result.stderr.encode()) <= 3 * 65536
     assert psutil.Process().memory_info().rss - memory < 64 * 2**20
@@ -136,7 +138,7 @@ def test_a_user_without_powers_is_protected_as_well(other_user, sandboxed):
         cwd="/",
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
