@@ -10,11 +10,11 @@ import torch
 
 from nbkit.cluster.metrics_file import read_rows
 from nbkit.cluster.preemption import STOP, Preempted
-from nbkit.parallel.launch import run_ranks
+from tests.parallel import jobs
 
 from .train_scripts import by_ids, rank_main, run_main, script
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 # Job: what its Config is given, and the stages before the one that is stopped.
 STOPPED: dict[str, tuple[dict[str, Any], list[str]]] = {
@@ -108,9 +108,8 @@ def test_two_processes_of_grpo_take_the_steps_of_one(backend, in_one_process, tm
     two = tmp_path / "two"
     shutil.copytree(base, two)
     before = torch.load(one / "sft/output/model.pt", weights_only=True)
-    # Not from the fork server: what its first call imports would hold for other tests' processes.
     shared = VALUES | SHORT | {"backend": backend, "prompts": 2, "run_folder": str(two)}
-    run_ranks(rank_main, 2, "grpo_gsm8k", shared, timeout_s=200, start="spawn")
+    jobs.ranks(2, rank_main, "grpo_gsm8k", shared)
 
     there, here = (torch.load(f / "grpo/output/model.pt", weights_only=True) for f in (two, one))
     assert there.keys() == here.keys()

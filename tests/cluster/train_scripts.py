@@ -1,6 +1,8 @@
 """The committed training scripts as modules, for tests that call their parts."""
 
 import importlib.util
+import os
+import runpy
 import sys
 from types import ModuleType
 from typing import Any
@@ -25,6 +27,18 @@ def run_main(name: str, **values: Any) -> Any:
     """Call its `main` with some fields of `Config`."""
     module = script(name)
     return module.main(module.Config(**values))
+
+
+def start_script(path: str, config: str, run: str) -> None:
+    """The script as the program of this process, as torchrun would start it."""
+    os.environ |= {"NBKIT_RUN_FOLDER": run, "NBKIT_TRACKERS": ""}
+    sys.argv = [path, config]
+    runpy.run_path(path, run_name="__main__")
+
+
+def run_main_with(name: str, values: dict[str, Any]) -> Any:
+    """The same for processes, which take no named arguments."""
+    return run_main(name, **values)
 
 
 def by_ids(problems: Any, completions: Any) -> list[float]:

@@ -16,6 +16,7 @@ from nbkit.envs.control import VectorEnvAdapter, make_control_env
 from nbkit.envs.env_state import UnsavableEnvironment
 from nbkit.trainers.ppo import PPOConfig, PPOTrainer, train
 from nbkit.trainers.ppo_checkpoint import resume, save
+from tests.control import killed_run
 from tests.control.hand_made import CountingVectorEnv
 
 HERE = Path(__file__).parent
@@ -72,7 +73,7 @@ def test_a_run_killed_at_a_random_moment_ends_like_one_that_was_not(tmp_path: Pa
     command = [sys.executable, str(HERE / "killed_run.py")]
     updates = "60"
     whole = tmp_path / "whole.pt"
-    subprocess.run([*command, str(whole), env_id, updates], check=True, capture_output=True)
+    killed_run.main(whole, env_id, int(updates))
     killed = tmp_path / "killed.pt"
     kills = 0
     for attempt in range(2):
@@ -86,7 +87,7 @@ def test_a_run_killed_at_a_random_moment_ends_like_one_that_was_not(tmp_path: Pa
         kills += process.wait() == -signal.SIGKILL
         process.stdout.close()
     assert kills >= 1, "each run ended before it was killed"
-    subprocess.run([*command, str(killed), env_id, updates], check=True, capture_output=True)
+    killed_run.main(killed, env_id, int(updates))
     states = [torch.load(path, weights_only=True) for path in (whole, killed)]
     assert len(states[0]["trainer"]["history"]) == 60
     assert _same(states[0], states[1])

@@ -2,16 +2,13 @@
 
 import importlib.util
 import json
-import os
 import random
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-import yaml
 from transformers import AutoModelForCausalLM
 
 from nbkit.cluster.run import Run
@@ -22,6 +19,8 @@ from nbkit.envs.helpful import draw_questions, gold, grammar_sampler
 from nbkit.policies_hf import tiny_model
 from nbkit.trainers.dpo_batch import pair_batch
 from nbkit.trainers.dpo_recipe import VOCABULARY
+from tests.cluster.train_scripts import run_main_with
+from tests.parallel import jobs
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "cluster_scripts" / "dpo_7b" / "train.py"
@@ -111,14 +110,7 @@ def test_a_stopped_job_goes_on_to_the_same_weights(job, config, tmp_path, monkey
 def test_two_processes_take_the_same_step_as_one(job, config, tmp_path):
     one = job.main(replace(config, run_folder=str(tmp_path / "one")))
     many = replace(config, backend="fsdp2", accumulation=1, run_folder=str(tmp_path / "two"))
-    settings = tmp_path / "two.yaml"
-    settings.write_text(yaml.safe_dump(many.__dict__))
-    subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2",
-         str(SCRIPT), str(settings)],
-        check=True, cwd=ROOT, timeout=300, capture_output=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    jobs.ranks(2, run_main_with, "dpo_7b", many.__dict__)
     two = json.loads((tmp_path / "two" / "result.json").read_text())
     assert {name: two[name] for name in one} == pytest.approx(one, abs=1e-3)
     ours, theirs = (weights(tmp_path / name / "output") for name in ("one", "two"))

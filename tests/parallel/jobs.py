@@ -68,7 +68,7 @@ def adamw(parameters):
 
 def prepared(word, weights=0, width=16, **settings):
     one_thread()
-    parallel = connect(ParallelConfig(backend=word, **settings), join("cpu", timeout_s=60))
+    parallel = connect(ParallelConfig(backend=word, **settings), join("cpu", timeout_s=300))
     parallel.prepare(model(seed=weights, layers=2, width=width).train(), adamw)
     return parallel
 
@@ -84,8 +84,12 @@ def without_a_launcher(word, folder):
     return [*losses, sft_step(parallel, 2)]
 
 
-def scores(word, precision):
-    """Logits of a policy and of a frozen model of the same weights, and in float32."""
+def scores(word, precisions):
+    """By precision: logits of a policy, of a frozen model of the same weights, and in float32."""
+    return {precision: scores_in(word, precision) for precision in precisions}
+
+
+def scores_in(word, precision):
     parallel = prepared(word, precision=precision)
     frozen = parallel.frozen(model(seed=0, layers=2, width=16))
     ids = batch(0)[0]
@@ -114,7 +118,7 @@ def other_models(word, folder):
     folder, made = Path(folder), {}
 
     def make(optimiser=adamw, **sizes):
-        parallel = connect(ParallelConfig(backend=word), join("cpu", timeout_s=60))
+        parallel = connect(ParallelConfig(backend=word), join("cpu", timeout_s=300))
         net = model(**{"layers": 2, "width": 16, **sizes})
         parallel.prepare(net.train(), optimiser)
         return parallel
@@ -162,7 +166,7 @@ def sft_partly_frozen(word, folder, **settings):
         net = model(seed=weights, layers=2, width=16).train()
         for name, parameter in net.named_parameters():
             parameter.requires_grad_("layers.1" in name or "norm" in name)
-        parallel = connect(ParallelConfig(backend=word, **settings), join("cpu", timeout_s=60))
+        parallel = connect(ParallelConfig(backend=word, **settings), join("cpu", timeout_s=300))
         parallel.prepare(net, adamw)
         return parallel
 
@@ -256,7 +260,7 @@ def sft_trainer(word):
     settings = SFTConfig(steps=STEPS, batch_size=7, micro_tokens=24, warmup=2, learning_rate=1e-2)
     parallel = None
     if word != "alone":
-        parallel = connect(ParallelConfig(backend=word), join("cpu", timeout_s=60))
+        parallel = connect(ParallelConfig(backend=word), join("cpu", timeout_s=300))
     return train_sft(
         model(layers=2), sft_examples(), settings,
         pad_id=VOCABULARY.pad_id, generator=generator(7), progress=False, parallel=parallel,
@@ -273,16 +277,16 @@ def all_three(word):
     }
 
 
-PRELOAD = ("tests.parallel.warm", "tests.parallel.jobs")
+PRELOAD = ("tests.parallel.jobs", "tests.parallel.warm")
 
 
 @cache
 def warm():
     """Start the fork server; its imports take longer than the limit of a test may be."""
-    run_ranks(one_thread, 1, timeout_s=280, preload=PRELOAD)
+    run_ranks(one_thread, 1, timeout_s=600, preload=PRELOAD)
 
 
-def ranks(size, function, *arguments, timeout_s=60.0):
+def ranks(size, function, *arguments, timeout_s=600.0):
     """`function` in `size` processes that begin with everything imported."""
     warm()
     return run_ranks(function, size, *arguments, timeout_s=timeout_s, preload=PRELOAD)
@@ -372,7 +376,7 @@ def grpo_trainer(word):
     )  # fmt: skip
     parallel = None
     if word != "alone":
-        parallel = connect(ParallelConfig(backend=word), join("cpu", timeout_s=60))
+        parallel = connect(ParallelConfig(backend=word), join("cpu", timeout_s=300))
     return GRPOTrainer(
         model(layers=2), VOCABULARY, PROBLEMS, by_length, settings,
         reference=model(layers=2, seed=5), generator=generator(7), parallel=parallel,
@@ -392,7 +396,7 @@ def rlhf_trainer(word):
     )  # fmt: skip
     parallel = None
     if word != "alone":
-        parallel = connect(ParallelConfig(backend=word), join("cpu", timeout_s=60))
+        parallel = connect(ParallelConfig(backend=word), join("cpu", timeout_s=300))
     policy = model(layers=2)
     return RLHFTrainer(
         policy, VOCABULARY, PROBLEMS, short_by_length, settings,

@@ -18,7 +18,7 @@ SHARDED = ("ddp", "fsdp2", "zero1", "zero2", "zero3", "zero3-offload")
 
 @pytest.fixture(scope="module")
 def alone():
-    return jobs.ranks(1, jobs.all_three, "alone", timeout_s=120)[0]
+    return jobs.ranks(1, jobs.all_three, "alone")[0]
 
 
 def same(a, b):
@@ -30,7 +30,7 @@ def test_ten_steps_on_two_ranks_equal_one_process(word, alone):
     """In SFT the ranks' token counts differ in every step (D05). In reinforcement learning the
     completions are the same, and so the rewards; losses and norms agree within rounding."""
     losses, weights = alone["sft"]
-    for there in jobs.ranks(2, jobs.all_three, word, timeout_s=240):
+    for there in jobs.ranks(2, jobs.all_three, word):
         seen, other = there["sft"]
         np.testing.assert_allclose(seen, losses, rtol=0, atol=1e-5)
         assert max(np.abs(weights[k] - other[k]).max() for k in weights) < 1e-4
@@ -45,14 +45,19 @@ def test_ten_steps_on_two_ranks_equal_one_process(word, alone):
 
 @pytest.mark.parametrize("word", ("zero1-offload", "zero2-offload"))
 def test_an_offloaded_optimiser_steps_like_one_process(word, alone):
-    for seen, _ in jobs.ranks(2, partial(jobs.sft, word, steps=4), timeout_s=120):
+    for seen, _ in jobs.ranks(2, partial(jobs.sft, word, steps=4)):
         np.testing.assert_allclose(seen, alone["sft"][0][:4], rtol=0, atol=1e-5)
 
 
+@pytest.fixture(scope="module")
+def partly_frozen_alone(tmp_path_factory):
+    return jobs.ranks(1, jobs.sft_partly_frozen, "single", str(tmp_path_factory.mktemp("alone")))[0]
+
+
 @pytest.mark.parametrize("word", ("ddp", "fsdp2", "zero1", "zero2", "zero3"))
-def test_a_partly_frozen_model_learns_is_saved_and_read(word, tmp_path):
-    right = jobs.ranks(1, jobs.sft_partly_frozen, "single", str(tmp_path / "alone"))[0]
-    for found in jobs.ranks(2, jobs.sft_partly_frozen, word, str(tmp_path / "two"), timeout_s=120):
+def test_a_partly_frozen_model_learns_is_saved_and_read(word, partly_frozen_alone, tmp_path):
+    right = partly_frozen_alone
+    for found in jobs.ranks(2, jobs.sft_partly_frozen, word, str(tmp_path / "two")):
         before, losses, gathered, saved, after, read, again = found
         np.testing.assert_allclose(losses, right[1], rtol=0, atol=1e-5)
         assert same(saved, read) and after == again
@@ -65,10 +70,9 @@ def test_a_partly_frozen_model_learns_is_saved_and_read(word, tmp_path):
 
 
 @pytest.mark.parametrize("reshard", (True, False))
-def test_gathered_weights_stay_whole_for_unequal_numbers_of_passes(reshard):
+def test_gathered_weights_stay_whole_for_unequal_numbers_of_passes(reshard, alone):
     """A rank with more passes than the other would wait for ever if one of them sent anything."""
-    word = partial(jobs.sft, "single", steps=3)
-    right = jobs.ranks(1, word)[0][0]
+    right = alone["sft"][0][:3]
     for wholes, alike, steps in jobs.ranks(2, jobs.unequal_passes, reshard):
         assert wholes == [0, 1, 0]
         assert alike
@@ -104,10 +108,11 @@ def test_in_bfloat16_they_agree_as_far_as_it_reaches(word, low, alone):
 
 
 @pytest.mark.parametrize("word", ("single", "ddp", "fsdp2", "zero1", "zero2", "zero3"))
-@pytest.mark.parametrize("precision", ("float32", "bfloat16"))
-def test_a_frozen_model_scores_in_the_precision_of_the_policy(word, precision):
+def test_a_frozen_model_scores_in_the_precision_of_the_policy(word):
     """Else a KL of equal models is not 0."""
-    for dtypes, (policy, frozen, exact) in jobs.ranks(1, jobs.scores, word, precision):
+    (found,) = jobs.ranks(1, jobs.scores, word, ("float32", "bfloat16"))
+    assert found.keys() == {"float32", "bfloat16"}
+    for precision, (dtypes, (policy, frozen, exact)) in found.items():
         assert dtypes[0] == dtypes[1]
         assert np.array_equal(policy, frozen)
         assert np.array_equal(policy, exact) is (precision == "float32")
@@ -136,7 +141,7 @@ def test_checkpoints_of_other_models_and_optimisers_are_refused(word, tmp_path):
     model(layers=3, width=16).save_pretrained(tmp_path / "hub")
     import_model(tmp_path / "hub", tmp_path / "imported")
     size = 1 if word == "single" else 2
-    for said in jobs.ranks(size, jobs.other_models, word, str(tmp_path), timeout_s=120):
+    for said in jobs.ranks(size, jobs.other_models, word, str(tmp_path)):
         assert said.keys() == OTHERS.keys()
         for name, words in OTHERS.items():
             assert words in said[name]
@@ -165,8 +170,8 @@ def test_one_process_without_a_launcher_is_enough(word, alone, tmp_path):
 def test_resumed_equals_unbroken_to_the_bit_and_reads_anywhere(word, tmp_path):
     """The weights, the state and the losses, with each rank's random numbers (D19)."""
     size = 1 if word == "single" else 2
-    unbroken = jobs.ranks(size, jobs.saved_and_unbroken, word, str(tmp_path), timeout_s=120)
-    again = jobs.ranks(size, jobs.resumed, word, str(tmp_path), timeout_s=120)
+    unbroken = jobs.ranks(size, jobs.saved_and_unbroken, word, str(tmp_path))
+    again = jobs.ranks(size, jobs.resumed, word, str(tmp_path))
     for (losses, middle, end), (later, start, finish) in zip(unbroken, again, strict=True):
         assert losses[5:] == later
         assert same(middle, start)
@@ -174,7 +179,7 @@ def test_resumed_equals_unbroken_to_the_bit_and_reads_anywhere(word, tmp_path):
     assert not same(unbroken[0][1], unbroken[0][2])
     if word in ("fsdp2", "zero3"):
         for other, count in (("single", 1), (word, 4)):
-            reads = jobs.ranks(count, jobs.resumed, other, str(tmp_path), 0, timeout_s=120)
+            reads = jobs.ranks(count, jobs.resumed, other, str(tmp_path), 0)
             assert all(same(unbroken[0][1], start) for _, start, _ in reads)
 
 
@@ -194,5 +199,5 @@ def test_resumed_in_bfloat16_equals_unbroken_to_the_bit(word, tmp_path):
 @pytest.mark.parametrize("name", jobs.TRAINERS)
 def test_reinforcement_resumed_equals_unbroken(name, word, tmp_path):
     """A new process has other random numbers until it reads those of each rank (D19)."""
-    unbroken = jobs.ranks(2, jobs.trained, name, word, str(tmp_path), timeout_s=120)
-    assert jobs.ranks(2, jobs.trained_on, name, word, str(tmp_path), timeout_s=120) == unbroken
+    unbroken = jobs.ranks(2, jobs.trained, name, word, str(tmp_path))
+    assert jobs.ranks(2, jobs.trained_on, name, word, str(tmp_path)) == unbroken

@@ -1,8 +1,9 @@
-"""The job rlhf_7b from end to end: real commands, a small model in a folder, HH's format."""
+"""The job rlhf_7b from end to end: the real script, a small model in a folder, HH's format."""
 
+import contextlib
 import importlib.util
 import json
-import subprocess
+import runpy
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from nbkit.envs.helpful import preference_pairs
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "cluster_scripts" / "rlhf_7b" / "train.py"
-pytestmark = [pytest.mark.chapter(21), pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.chapter(21), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
@@ -65,20 +66,24 @@ def train() -> Any:
     return module
 
 
-def test_three_commands_each_from_the_last_ones_output(
-    given: dict[str, Any], tmp_path: Path
+def test_three_scripts_each_from_the_last_ones_output(
+    given: dict[str, Any],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """From the first line of the script to its last; test_jobs.py starts such ones as commands."""
     for stage in ("sft", "reward", "ppo"):
         config = tmp_path / f"{stage}.yaml"
         settings = {**given, "stage": stage, "run_folder": str(tmp_path / "run"), "steps": 2}
         config.write_text(yaml.safe_dump(settings), encoding="utf-8")
-        done = subprocess.run(
-            [sys.executable, str(SCRIPT), str(config)], capture_output=True, text=True, cwd=tmp_path
-        )
-        assert done.returncode == 0, done.stderr[-2000:]
+        monkeypatch.setattr(sys, "argv", [str(SCRIPT), str(config)])
+        with contextlib.chdir(tmp_path):
+            runpy.run_path(str(SCRIPT), run_name="__main__")
+        printed = capsys.readouterr().out
         if stage == "sft":
-            assert "59 of 60 rows kept" in done.stdout
-            assert "equal pair: row 8" in done.stdout
+            assert "59 of 60 rows kept" in printed
+            assert "equal pair: row 8" in printed
         assert (tmp_path / "run" / stage / "result.json").exists()
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from nbkit.envs.rendering import NoRenderer, choose_backend
-from nbkit.parallel.launch import run_ranks
 from nbkit.parallel.world import join, leave
+from tests.parallel import jobs
 
 SCRIPT = Path(__file__).resolve().parents[2] / "cluster_scripts" / "ppo_manipulation" / "train.py"
 pytestmark = [pytest.mark.slow, pytest.mark.chapter(41)]
@@ -63,7 +63,7 @@ def what_is_left() -> float:
 
 
 def test_ranks_stop_together_whatever_their_clocks_say():
-    first, second = run_ranks(what_is_left, 2)
+    first, second = jobs.ranks(2, what_is_left)
     assert first == second and abs(first - 0.5) < 0.05
 
 
@@ -71,7 +71,7 @@ def test_the_step_is_that_of_the_mean_gradient():
     alone = torch.nn.Parameter(torch.zeros(3))
     alone.grad = torch.tensor([0.2, 0.1, 0.05])
     torch.optim.Adam([alone], lr=0.1).step()
-    first, second = run_ranks(one_averaged_step, 2)
+    first, second = jobs.ranks(2, one_averaged_step)
     for weight, gradient in (first, second):
         torch.testing.assert_close(gradient, alone.grad)
         torch.testing.assert_close(weight, alone.detach())
@@ -82,7 +82,7 @@ def test_ranks_see_other_arms_and_keep_one_policy():
         choose_backend()
     except NoRenderer:
         pytest.skip("neither EGL nor OSMesa opens here")
-    first, second = run_ranks(three_updates, 2)
+    first, second = jobs.ranks(2, three_updates)
     assert not torch.equal(first["first"], second["first"])
     for name, value in first["weights"].items():
         assert torch.equal(value, second["weights"][name]), name
