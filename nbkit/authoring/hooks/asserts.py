@@ -195,6 +195,6 @@ def start() -> None:
     recorder = runpy.run_path(str(SLACK))["Recorder"](
         lambda: shell.execution_count - 1, lambda: rewriter in shell.ast_transformers
     )
-    rewriter = Rewriter(recorder.name)
+    rewriter: Rewriter = Rewriter(recorder.name)
     setattr(sys, HANDLE, recorder)
     shell.ast_transformers.append(rewriter)
