@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nbkit.authoring.record import record as record
+    from nbkit.authoring.result_line import measured as measured
     from nbkit.authoring.show import show as show
     from nbkit.exercises.check import CheckFailed as CheckFailed
     from nbkit.exercises.check import check as check
@@ -17,10 +18,11 @@ __version__ = "0.1.0"
 _LAZY = {
     "check": ("nbkit.exercises.check", "check"),
     "CheckFailed": ("nbkit.exercises.check", "CheckFailed"),
+    "measured": ("nbkit.authoring.result_line", "measured"),
     "record": ("nbkit.authoring.record", "record"),
     "show": ("nbkit.authoring.show", "show"),
 }
-__all__ = ["CheckFailed", "__version__", "check", "record", "show"]
+__all__ = ["CheckFailed", "__version__", "check", "measured", "record", "show"]
 
 
 def __getattr__(name: str) -> Any:

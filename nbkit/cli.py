@@ -35,7 +35,10 @@ COMMANDS = {
     ),
     "stamp": (AUTHORING, "Say which pages' outputs no longer belong to their text, and why."),
     "sync": (AUTHORING, "Take edits made in notebooks back into their text pages."),
-    "study": (AUTHORING, "Run a study, or repeat its beginning and compare."),
+    "study": (
+        "nbkit.authoring.study_commands",
+        "Run a study, repeat its beginning and compare, or say which are stale.",
+    ),
     "test": (AUTHORING, "Run everything that CI runs."),
     "tangle": (AUTHORING, "Write the jobs' training scripts from the chapters' cells."),
 }

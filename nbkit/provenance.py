@@ -8,32 +8,47 @@ import json
 import os
 import platform
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from nbkit import code_tree
 
 PACKAGES = (
     *("nbkit", "torch", "numpy", "transformers", "trl", "deepspeed"),
     *("gymnasium", "mujoco", "stable-baselines3"),
 )
 ROOT = Path(__file__).resolve().parents[1]
-# Where the code is a copy of a commit (a cluster job's), the submitter names it; that name counts,
-# because a repository around the copy may stand somewhere else.
-COMMIT_VARIABLE = "NBKIT_COMMIT"
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """The part of a stamp that is known when a run starts."""
+    """The part of a stamp that is known when a run starts.
+
+    Attributes:
+        seeds: fixed before the run.
+        config: the protocol.
+        started: when.
+        commit: of the code; "unknown" without git and without a name for it.
+        clean: whether the code that runs is the commit's; None if that cannot be told.
+        tree: digests of the folders of code as they lie on the disk.
+        code: what the program reaches of the code, see ``nbkit.authoring.code``; None where no
+            program of the book runs, as on a page.
+
+    """
 
     seeds: tuple[int, ...]
     config: Mapping[str, Any]
     started: datetime
     commit: str
     clean: bool | None
+    tree: Mapping[str, str]
+    code: Mapping[str, Any] | None
 
     def stamp(self) -> dict[str, Any]:
         """Return the whole stamp, ended now."""
@@ -41,6 +56,8 @@ class Provenance:
         return {
             "commit": self.commit,
             "clean": self.clean,
+            "tree": dict(self.tree),
+            "code": None if self.code is None else dict(self.code),
             "started": self.started.isoformat(timespec="seconds"),
             "ended": datetime.now(UTC).isoformat(timespec="seconds"),
             "seeds": list(self.seeds),
@@ -54,20 +71,44 @@ class Provenance:
 
 
 def start(*, seeds: Sequence[int], config: Mapping[str, Any], watched: Sequence[str]) -> Provenance:
-    """Note the commit and the time at which a run starts.
+    """Note the commit, the code that lies there and the time at which a run starts.
+
+    Where the code is a copy of a commit, the submitter names the commit and its digests in the
+    environment (``nbkit job origin`` prints both). That name counts, because a repository around
+    the copy may stand somewhere else.
 
     Args:
         seeds: of the run, fixed before it.
         config: the protocol; stored and hashed.
-        watched: paths whose uncommitted changes make the run unclean; its own results are not.
+        watched: paths whose folder of code belongs to the run; none: every folder of code.
+
+    Raises:
+        ValueError: a watched path outside the folders of code, or a variable that is no tree.
 
     """
-    named = os.environ.get(COMMIT_VARIABLE)
-    commit = named or _git("rev-parse", "HEAD")
-    if named or commit is None:
-        return Provenance(tuple(seeds), config, datetime.now(UTC), commit or "unknown", None)
-    changed = _git("status", "--porcelain", "--untracked-files=no", "--", *watched)
-    return Provenance(tuple(seeds), config, datetime.now(UTC), commit, not changed)
+    tree = code_tree.tree_of_files(ROOT, code_tree.folders_of(watched))
+    commit = os.environ.get(code_tree.COMMIT_VARIABLE)
+    if commit:
+        noted = os.environ.get(code_tree.TREE_VARIABLE)
+        committed = code_tree.from_text(noted) if noted else None
+    else:
+        commit = code_tree.git(ROOT, "rev-parse", "HEAD")
+        committed = code_tree.tree_of_commit(ROOT, commit, tuple(tree)) if commit else None
+    clean = code_tree.is_clean(tree, committed)
+    return Provenance(
+        tuple(seeds), config, datetime.now(UTC), commit or "unknown", clean, tree, _code()
+    )
+
+
+def _code() -> Mapping[str, Any] | None:
+    """What the running program reaches; None if it is none of the book's."""
+    script = getattr(sys.modules["__main__"], "__file__", None)
+    if script is None:
+        return None
+    path = Path(script).resolve()
+    # Loaded by a relative name: a page runs no program, so this is no code that it reaches.
+    code = import_module(".authoring.code", __package__)
+    return code.code_of(ROOT, path) if code.is_program(ROOT, path) else None
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
@@ -108,10 +149,6 @@ def package_versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def _git(*arguments: str) -> str | None:
-    return _run("git", "-C", str(ROOT), *arguments)
 
 
 def _run(*command: str) -> str | None:

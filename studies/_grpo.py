@@ -6,15 +6,11 @@ problems. A run ends when it has sampled ``BUDGET`` tokens, those of discarded g
 """
 
 import itertools
-import json
 import math
-import multiprocessing
-import os
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,20 +18,27 @@ from typing import Any
 
 import torch
 
-from nbkit.envs.arithmetic import ArithmeticVocabulary, correct
+from nbkit.envs.arithmetic import ArithmeticVocabulary, corpus, correct
 from nbkit.generate import generate
 from nbkit.policies_hf import tiny_model
 from nbkit.trainers.grpo import GRPOTrainer
 from nbkit.trainers.grpo_config import GRPOConfig
-from nbkit.trainers.grpo_recipe import Recipe, arithmetic_recipe, evaluate, verifier
+from nbkit.trainers.grpo_recipe import (
+    Recipe,
+    arithmetic_recipe,
+    evaluate,
+    supervised_loss,
+    verifier,
+)
+from nbkit.trainers.grpo_rewards import PartMarks
 from nbkit.trainers.grpo_scoring import RewardFunction
+from studies._frame import Run, by_arm, figures, run_all
 
 SEEDS = (1, 2, 3, 4, 5)
 BUDGET = 600_000  # sampled tokens of a run
 HELD_OUT = 500
 TRAINING = 8000
 VOCABULARY = ArithmeticVocabulary()
-Run = dict[str, Any]
 # A learning rate that does not depend on how many updates a budget of tokens makes.
 _COMMON = {"updates": 100_000, "decay": False, "learning_rate": 7e-4}
 
@@ -52,7 +55,7 @@ class Scale:
 
 
 WHOLE = Scale()
-SMALL = Scale(budget=12_000, held_out=40, lessons=12, samples=4, asked=6)
+SMALL = Scale(budget=6_000, lessons=12)
 
 BASES: dict[str, dict[str, Any]] = {
     # forgets the carry in 85 of 100 texts, looks twice in 20, skips the work in 5
@@ -149,14 +152,13 @@ def load_base(base: str, seed: int, folder: Path, scale: Scale, device: str) -> 
     return model.to(device)
 
 
-def teach_base(base: str, seed: int, folder: Path, scale: Scale) -> tuple[str, int, Run]:
+def teach_base(base: str, seed: int, folder: Path, scale: Scale) -> Run:
     """Teach a base, save it, and say how good it is."""
-    torch.set_num_threads(1)
     start = time.perf_counter()
     model = recipe(base, scale).taught(seed)
     seconds = time.perf_counter() - start
     torch.save(model.state_dict(), folder / f"{base}_{seed}.pt")
-    return base, seed, {"seed": seed, "seconds": round(seconds, 1), **judged(model, seed, scale)}
+    return {"seed": seed, "seconds": round(seconds, 1), **judged(model, seed, scale)}
 
 
 def curve(history: Sequence[Mapping[str, float]], points: int = 60) -> dict[str, list[float]]:
@@ -201,7 +203,6 @@ Method = Callable[[Any, Arm, int, Scale, Any], Run]
 
 
 def run_arm(
-    name: str,
     arm: Arm,
     seed: int,
     folder: Path,
@@ -210,9 +211,8 @@ def run_arm(
     *,
     method: Method = train_grpo,
     with_pass_at_k: bool = False,
-) -> tuple[str, int, Run]:
+) -> Run:
     """Train one seed of one arm from its base and judge it."""
-    torch.set_num_threads(1)
     model = load_base(arm.base, seed, folder, scale, device)
     needs_reference = arm.config.kl_coefficient > 0
     reference = load_base(arm.base, seed, folder, scale, device) if needs_reference else None
@@ -221,54 +221,7 @@ def run_arm(
     seconds = time.perf_counter() - start
     after = judged(model, seed, scale)
     extra = {"pass_at_k": pass_at_k(model, seed, scale)} if with_pass_at_k else {}
-    return (
-        name,
-        seed,
-        {"seed": seed, "seconds": round(seconds, 1), "after": after, **result, **extra},
-    )
-
-
-def _kept(task: Callable[[], tuple[str, int, Run]], path: Path) -> tuple[str, int, Run]:
-    """What the task returned when it was first done; a run that has ended is never lost."""
-    if path.exists():
-        name, seed, run = json.loads(path.read_text())
-        return name, seed, run
-    done = task()
-    new = path.with_suffix(".new")
-    new.write_text(json.dumps(done))
-    new.replace(path)
-    return done
-
-
-def _in_time(task: Callable[[], Any], end: float) -> Any:
-    """Do the task, or nothing if it is too late; the clock is the same in every process."""
-    return task() if time.monotonic() < end else None
-
-
-def parallel(
-    tasks: Sequence[Callable[[], Any]], jobs: int, end: float = math.inf
-) -> list[tuple[str, int, Run]]:
-    """Results of the tasks, in order; each in a process of its own, `jobs` at a time.
-
-    Tasks that have not begun when the clock ``time.monotonic`` reaches `end` are left out.
-    """
-    if jobs <= 1:
-        return [done for task in tasks if (done := _in_time(task, end)) is not None]
-    os.environ["OMP_NUM_THREADS"] = "1"  # the children read it
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=context) as pool:
-        futures = [pool.submit(_in_time, task, end) for task in tasks]
-        for number, future in enumerate(as_completed(futures), 1):
-            if (done := future.result()) is None:
-                continue
-            name, seed, run = done
-            after = run.get("after", run)
-            print(
-                f"{number}/{len(tasks)} {name}, seed {seed}: {run['seconds']:.0f} s, "
-                f"accuracy {after['accuracy']:.3f}",
-                flush=True,
-            )
-        return [done for future in futures if (done := future.result()) is not None]
+    return {"seed": seed, "seconds": round(seconds, 1), "after": after, **result, **extra}
 
 
 def run_arms(
@@ -298,36 +251,30 @@ def run_arms(
     with tempfile.TemporaryDirectory() as name:
         folder = keep or Path(name)
         folder.mkdir(parents=True, exist_ok=True)
-        pairs = list(itertools.product(wanted, seeds))
-        lessons = [
-            partial(_kept, partial(teach_base, b, s, folder, scale), folder / f"base {b} {s}.json")
-            for b, s in pairs
-        ]
-        taught = parallel(lessons, jobs)
-        tasks = [
-            partial(
-                _kept,
-                partial(
-                    run_arm, title, arm, seed, folder, scale, device,
-                    method=methods[arm.method], with_pass_at_k=title in pass_at_k_of,
-                ),
-                folder / f"run {title} {seed}.json",
+        lessons = {
+            (base, seed): partial(teach_base, base, seed, folder, scale)
+            for base, seed in itertools.product(wanted, seeds)
+        }
+        taught = run_all(lessons, jobs=jobs, kept=folder / "bases.jsonl", tell=accuracy)
+        tasks = {
+            (title, seed): partial(
+                run_arm, arm, seed, folder, scale, device,
+                method=methods[arm.method], with_pass_at_k=title in pass_at_k_of,
             )
             for seed, (title, arm) in itertools.product(seeds, arms.items())
-        ]  # fmt: skip
-        done = parallel(tasks, jobs, end)
-    counts = Counter(seed for _, seed, _ in done)
+        }  # fmt: skip
+        done = run_all(tasks, jobs=jobs, kept=folder / "runs.jsonl", end=end, tell=accuracy)
+    counts = Counter(seed for _, seed in done)
     whole = [seed for seed in seeds if counts[seed] == len(arms)]
     if not whole:
         raise RuntimeError(f"no seed has every arm after {minutes:g} minutes; give it more time")
-    bases: dict[str, list[Run]] = {base: [] for base in wanted}
-    for base, _, run in taught:
-        bases[base].append(run)
-    runs: dict[str, list[Run]] = {title: [] for title in arms}
-    for title, seed, run in done:
-        if seed in whole:
-            runs[title].append(run)
-    return bases, runs
+    runs = by_arm({key: run for key, run in done.items() if key[1] in whole})
+    return by_arm(taught), {title: runs[title] for title in arms}
+
+
+def accuracy(run: Run) -> str:
+    """How good a base or a run became."""
+    return f"accuracy {run.get('after', run)['accuracy']:.3f}"
 
 
 # Two-sided 95 % points of Student's t for 1, 2, ... degrees of freedom.
@@ -387,13 +334,60 @@ def protocol(arms: Mapping[str, Arm]) -> dict[str, Any]:
     }
 
 
-def head_of(arms: Mapping[str, Arm], **options: Any) -> list[float]:
-    """Figures of a tiny version of some arms, one seed: what CI repeats."""
-    bases, runs = run_arms(arms, seeds=SEEDS[:1], scale=SMALL, **options)
-    figures = [run[0]["length"] for run in bases.values()]
-    for run in runs.values():
-        figures += [run[0]["after"]["length"], float(run[0].get("updates", 0))]
-    return figures
+HEAD_METRICS = ("reward", "length", "entropy", "gradient_norm")
+HEAD_TOLERANCES = {
+    **{"reward": 2e-3, "length": 0.02, "entropy": 1e-3, "gradient_norm": 2e-3, "kl": 3e-4},
+    "loss on careful texts": 1e-3,
+}
+
+
+def head_of(
+    arms: Mapping[str, Arm], methods: Mapping[str, Method] | None = None
+) -> dict[str, float]:
+    """What CI repeats of some arms: a few small updates each, from hardly taught bases.
+
+    Such a base answers nothing rightly, so that the verifier alone would teach it nothing: an
+    honest arm is paid for the form instead.
+    """
+    methods = {"grpo": train_grpo, **(methods or {})}
+    seed, found = SEEDS[0], {}
+    texts = corpus(32, seed=1, forget=0.0, second_look=0.0, skip=0.0, terms=recipe("taught").terms)
+    rows = [
+        (VOCABULARY.encode(problem.prompt), [*VOCABULARY.encode(text), VOCABULARY.eos_id])
+        for problem, text in texts
+    ]
+
+    def loss(model: Any) -> float:
+        with torch.no_grad():
+            return supervised_loss(model, rows, VOCABULARY.pad_id).item()
+
+    with tempfile.TemporaryDirectory() as name:
+        for base in sorted({arm.base for arm in arms.values()}):
+            model = recipe(base, SMALL).taught(seed)
+            torch.save(model.state_dict(), Path(name, f"{base}_{seed}.pt"))
+            found[f"base {base}: loss on careful texts"] = loss(model)
+        for title, arm in arms.items():
+            small = changed(arm, prompts=max(1, arm.config.prompts // 4))
+            if arm.reward is honest:
+                small = replace(small, reward=paid_for_form)
+            model, reference = (
+                load_base(arm.base, seed, Path(name), SMALL, "cpu") for _ in range(2)
+            )
+            run = methods[arm.method](model, small, seed, SMALL, reference)
+            steps = run.get("curve", {})
+            shown = [key for key in (*HEAD_METRICS, "kl") if key in steps]
+            history = [
+                dict(zip(shown, values, strict=True))
+                for values in zip(*(steps[key] for key in shown), strict=True)
+            ]
+            found |= figures(history, shown, title)
+            found[f"{title}: loss on careful texts"] = loss(model)
+    return found
+
+
+def paid_for_form(seed: int) -> RewardFunction:
+    """Marks for tags in their place, which a hardly taught model earns too."""
+    return PartMarks("form", 1.0)
 
 
 def changed(arm: Arm, **changes: Any) -> Arm:

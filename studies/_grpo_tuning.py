@@ -1,6 +1,6 @@
 """How the recipe of chapter 23 was tuned: supervised settings, then GRPO, on seeds 100 to 103.
 
-    python studies/_grpo_tuning.py --jobs 64 --out FILE.json
+    python -m studies._grpo_tuning --jobs 64 --out FILE.json
 
 Not a study: its seeds are used by nothing that is asserted. Each setting changes one thing of the
 recipe. Told are the accuracy after the lessons, sampled and greedy, the share of texts without a
@@ -9,7 +9,6 @@ slip (a planted habit is none), and the accuracy after every tenth update, with 
 
 import itertools
 import json
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,9 +23,8 @@ from nbkit.envs.arithmetic import solution
 from nbkit.generate import generate
 from nbkit.trainers.grpo import GRPOTrainer
 from nbkit.trainers.grpo_recipe import arithmetic_recipe, evaluate, verifier
-
-sys.path.insert(0, str(Path(__file__).parent))  # what the studies of chapter 23 share
-from _grpo import VOCABULARY, parallel
+from studies._frame import Run, run_all
+from studies._grpo import VOCABULARY
 
 SEEDS = (100, 101, 102, 103)
 STUDY = {"forget": 0.85, "second_look": 0.2, "skip": 0.05}
@@ -76,9 +74,8 @@ def clean_share(model: Any, problems: list[Any], limit: int) -> float:
     return clean / len(problems)
 
 
-def try_setting(name: str, seed: int, updates: int) -> tuple[str, int, dict[str, Any]]:
+def try_setting(name: str, seed: int, updates: int) -> Run:
     """Lessons and updates of one setting and seed."""
-    torch.set_num_threads(1)
     arguments, body, lessons, algorithm, changes = SETTINGS[name]
     plan = arithmetic_recipe(algorithm, **arguments, updates=updates, **changes)
     plan = replace(plan, body={**plan.body, **body}, lessons={**plan.lessons, **lessons})
@@ -113,16 +110,18 @@ def try_setting(name: str, seed: int, updates: int) -> tuple[str, int, dict[str,
                     "silent": step["silent_groups"],
                 }
             )
-    run = {"seconds": taught, "before": before, "course": course, "after": judge()}
-    return name, seed, run
+    return {"seconds": taught, "before": before, "course": course, "after": judge()}
 
 
 def main(out: Path, jobs: int = 1, updates: int = 60, minutes: float = 8.0) -> None:
     """Try every setting with every seed."""
-    tasks = [partial(try_setting, n, s, updates) for s, n in itertools.product(SEEDS, SETTINGS)]
-    done = parallel(tasks, jobs, time.monotonic() + 60 * minutes)
-    out.write_text(json.dumps(sorted(done), indent=1))
-    for name, seed, run in sorted(done):
+    tasks = {
+        (name, seed): partial(try_setting, name, seed, updates)
+        for seed, name in itertools.product(SEEDS, SETTINGS)
+    }
+    done = run_all(tasks, jobs=jobs, end=time.monotonic() + 60 * minutes)
+    out.write_text(json.dumps([[*key, done[key]] for key in sorted(done)], indent=1))
+    for (name, seed), run in sorted(done.items(), key=lambda item: item[0]):
         curve = " ".join(f"{point['accuracy']:.2f}" for point in run["course"])
         seconds = run["course"][-1]["seconds"] if run["course"] else 0.0
         before = " ".join(f"{value:.2f}" for value in run["before"].values())

@@ -10,18 +10,16 @@ the same base and the same 4,000 pairs of its answers.
   the usual pairs ("policy") with the same settings.
 """
 
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-import typer
-
-from nbkit.authoring.study import compare_head, start_study
+from nbkit.authoring.study import start_study
 from nbkit.trainers import dpo_runs as runs
 from nbkit.trainers.dpo_config import DPOConfig
-from nbkit.trainers.dpo_recipe import LIVE, flip_labels, longer_first, make_base, twins
+from nbkit.trainers.dpo_recipe import LIVE, Base, flip_labels, longer_first, make_base, twins
+from studies._dpo_head import STEP_TOLERANCES, first_steps
+from studies._frame import Frame
 
 SEEDS = (1, 2, 3)
 FLIPPED = 0.3
@@ -45,18 +43,21 @@ ARMS: dict[str, tuple[str, DPOConfig]] = {
 }
 
 
+def pairs_of(data: str, base: Base, seed: int) -> list[Any]:
+    """The pairs of an arm's kind of data."""
+    if data == "flipped":
+        return flip_labels(base.pairs, FLIPPED, seed=seed)
+    if data == "longer":
+        return longer_first(base.pairs)
+    return twins(base.pairs, seed=seed) if data == "twins" else base.pairs
+
+
 def work(task: tuple[str, int, str]) -> dict[str, Any]:
     """One arm of one seed."""
     arm, seed, device = task
     data, config = ARMS[arm]
     base = make_base(seed, pairs=runs.PAIRS, device=device)
-    pairs = base.pairs
-    if data == "flipped":
-        pairs = flip_labels(pairs, FLIPPED, seed=seed)
-    elif data == "longer":
-        pairs = longer_first(pairs)
-    elif data == "twins":
-        pairs = twins(pairs, seed=seed)
+    pairs = pairs_of(data, base, seed)
     return {
         "arm": arm,
         "seed": seed,
@@ -65,31 +66,26 @@ def work(task: tuple[str, int, str]) -> dict[str, Any]:
     }
 
 
-def head() -> list[float]:
-    """Return the first figures of the study, from a short base; CI repeats them."""
+def head() -> dict[str, float]:
+    """The first steps of one arm of each kind of data, from a short base."""
     base = make_base(SEEDS[0], pairs=64, sft_steps=60)
-    config = replace(BASIS, steps=4, batch_size=8)
-    run = runs.run_dpo(base, longer_first(base.pairs), config, SEEDS[0], points=1)
-    return [*run["log"]["loss"], *run["log"]["logp_chosen"]]
+    found: dict[str, float] = {}
+    for arm in ("clean, dpo", "flipped, robust", "longer, ipo a token", "twins, dpo with sft"):
+        data, config = ARMS[arm]
+        found |= first_steps(base, pairs_of(data, base, SEEDS[0]), config, SEEDS[0], arm)
+    return found
 
 
-def main(
-    out: Path = Path("studies/results/dpo_data.json"),
-    device: str = "cpu",
-    jobs: int = 1,
-    check: bool = False,
-) -> None:
-    """Run the study and write its stamped result, or repeat its head with ``--check``."""
-    torch.set_num_threads(1)
-    if check:
-        compare_head(json.loads(out.read_text())["head"], head(), tol=0.05)
-        return
+def measure(out: Path, device: str = "cpu", jobs: int = 1) -> None:
+    """Run the study and write its stamped result."""
     protocol = {name: {"data": data, **asdict(config)} for name, (data, config) in ARMS.items()}
     study = start_study(out, seeds=SEEDS, config=protocol)
     pairs = [(arm, seed) for arm in ARMS for seed in SEEDS]
     tasks = [(a, s, runs.spread_over(device, number)) for number, (a, s) in enumerate(pairs)]
-    study.finish({"runs": runs.pool(work, tasks, jobs), "protocol": protocol, "head": head()})
+    study.finish({"runs": runs.pool(work, tasks, jobs), "protocol": protocol})
 
+
+STUDY = Frame(__file__, measure, head, STEP_TOLERANCES)
 
 if __name__ == "__main__":
-    typer.run(main)
+    STUDY.main()

@@ -9,6 +9,7 @@ reward or by the reward model; its KL is the bound log n - (n - 1) / n. Everythi
 answers to the held-out questions.
 """
 
+import copy
 import json
 import math
 from dataclasses import asdict, replace
@@ -16,17 +17,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import typer
 
-from nbkit.authoring.study import compare_head, start_study
+from nbkit.authoring.study import start_study
 from nbkit.envs.helpful import all_questions, gold
 from nbkit.generate import generate
+from nbkit.policies_value import ScalarModel
 from nbkit.trainers import dpo_runs as runs
 from nbkit.trainers import reward_model as rm
 from nbkit.trainers.dpo_config import Kind
-from nbkit.trainers.dpo_recipe import LIVE, MAX_NEW_TOKENS, VOCABULARY, Base, make_base
+from nbkit.trainers.dpo_recipe import LIVE, MAX_NEW_TOKENS, VOCABULARY, Base, ids_of, make_base
 from nbkit.trainers.grpo_scoring import Completion
+from nbkit.trainers.rlhf import RLHFTrainer
 from nbkit.trainers.rlhf_config import RLHFConfig
+from studies._dpo_head import STEP_TOLERANCES, first_steps
+from studies._frame import Frame, figures
 
 SEEDS = (1, 2, 3)
 DPO = replace(LIVE, steps=300)
@@ -103,35 +107,42 @@ def work(task: tuple[str, int, str]) -> dict[str, Any]:
     return {"arm": arm, "seed": seed, **runs.run_ppo(base, config, seed, reward)}
 
 
-def head() -> list[float]:
-    """Return the first figures of the study, from a base of ten steps; CI repeats them."""
+def head() -> dict[str, float]:
+    """The first steps of DPO, IPO, the reward model and PPO on it, from a short base."""
     base = make_base(SEEDS[0], pairs=64, sft_steps=60)
-    run = runs.run_dpo(base, base.pairs, replace(DPO, steps=4, batch_size=8), SEEDS[0], points=1)
-    return [*run["log"]["loss"], *run["log"]["logp_chosen"]]
+    found = first_steps(base, base.pairs, DPO, SEEDS[0], "dpo")
+    found |= first_steps(base, base.pairs, replace(DPO, kind="ipo"), SEEDS[0], "ipo")
+    small = replace(REWARD_MODEL, steps=4, batch_size=16)
+    model = ScalarModel.from_causal(base.model)
+    history = rm.train(
+        model, ids_of(base.pairs), small, pad_id=VOCABULARY.pad_id,
+        generator=runs.generator(SEEDS[0]), progress=False,
+    )  # fmt: skip
+    found |= figures(history, ("loss", "gradient_norm"), "reward model")
+    trainer = RLHFTrainer(
+        copy.deepcopy(base.model), VOCABULARY, all_questions(False),
+        rm.reward_function(model, VOCABULARY), replace(PPO, prompts=16), reference=base.model,
+        value=copy.deepcopy(model), generator=runs.generator(SEEDS[0]),
+    )  # fmt: skip
+    return found | figures([trainer.step(), trainer.step()], PPO_METRICS, "ppo model")
 
 
-def main(
-    out: Path = Path("studies/results/dpo_frontier.json"),
+def measure(
+    out: Path,
     device: str = "cpu",
     jobs: int = 1,
-    check: bool = False,
     only: str = "",
 ) -> None:
-    """Run the study and write its stamped result, or repeat its head with ``--check``.
+    """Run the study and write its stamped result.
 
     Args:
         out: the result file.
         device: of the training runs.
         jobs: runs at a time, each in a process of its own.
-        check: repeat the head and compare.
         only: comma-separated beginnings of arms to run anew; the others, and the stamp that they
             were made under, are kept from the file.
 
     """
-    torch.set_num_threads(1)
-    if check:
-        compare_head(json.loads(out.read_text())["head"], head(), tol=0.05)
-        return
     protocol = {
         "dpo": asdict(DPO),
         "ppo": asdict(PPO),
@@ -153,9 +164,18 @@ def main(
         kept["stamp"] = old.get("kept", old)["stamp"]
         kept["arms"] = sorted({run["arm"] for run in kept["runs"]})
     found = kept.pop("runs") + runs.pool(work, tasks, jobs)
-    result = {"runs": found, "protocol": protocol, "head": head()}
+    result = {"runs": found, "protocol": protocol}
     study.finish({**result, "kept": kept} if kept else result)
 
 
+PPO_METRICS = ("reward", "kl", "entropy", "policy_loss", "value_loss", "gradient_norm")
+TOLERANCES = {
+    **STEP_TOLERANCES,
+    **{"reward": 5e-4, "kl": 2e-3, "entropy": 1e-3, "policy_loss": 5e-4, "value_loss": 5e-5},
+    # IPO's loss is the square of a distance of 5
+    **{f"ipo: {metric} {step}": 0.02 for metric in ("loss", "gradient_norm") for step in (1, 2, 3)},
+}
+STUDY = Frame(__file__, measure, head, TOLERANCES)
+
 if __name__ == "__main__":
-    typer.run(main)
+    STUDY.main()

@@ -7,23 +7,19 @@ program is judged by eight unit tests in the sandbox. In the end 200 held-out ta
 each; "accuracy" is the share that passes all tests. Settings were tried on seed 100, binary.
 """
 
-import json
 import math
-import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-import typer
-
-from nbkit.authoring.study import compare_head, start_study
-from nbkit.envs.expressions import CodeRewards, draw_tasks
+from nbkit.authoring.study import start_study
+from nbkit.envs.expressions import CodeRewards, FunctionTask, draw_tasks
 from nbkit.rewards.pool import SandboxPool
-from nbkit.trainers.grpo_code import code_trainer, evaluate_code, taught_coder
-
-sys.path.insert(0, str(Path(__file__).parent))  # what the studies of chapter 23 share
-from _grpo import curve, interval
+from nbkit.trainers.grpo_code import LIMIT, code_trainer, evaluate_code, taught_coder
+from nbkit.trainers.grpo_scoring import Completion
+from studies._frame import Frame, figures
+from studies._grpo import HEAD_METRICS, HEAD_TOLERANCES, curve, interval
 
 SEEDS = (1, 2, 3)
 ARMS = ("binary", "graded")
@@ -58,36 +54,32 @@ def run_arm(
     }
 
 
-def head() -> list[float]:
-    """Return the first figures of the study, without a sandbox; CI repeats them."""
+def brevity(tasks: Sequence[FunctionTask], written: Sequence[Completion]) -> list[float]:
+    """A reward that needs no sandbox: the share of the limit that was not used."""
+    return [1 - completion.length / LIMIT for completion in written]
+
+
+def head() -> dict[str, float]:
+    """Lessons, tasks, and three updates paid for brevity: the sandbox is not everywhere."""
     model = taught_coder(SEEDS[0], lessons=12)
-    total = sum(p.double().abs().sum().item() for p in model.parameters())
     tasks = draw_tasks(50, seed=SEEDS[0])
-    return [total / 1000, float(sum(task.value(3, -4) for task in tasks))]
+    found = {f"value {i}": float(task.value(3, -4)) for i, task in enumerate(tasks[:8])}
+    trainer = code_trainer(model, brevity, SEEDS[0])
+    return found | figures([trainer.step() for _ in range(3)], HEAD_METRICS)
 
 
-def main(
-    out: Path = Path("studies/results/grpo_code.json"),
-    check: bool = False,
-    jobs: int = 2,
-    minutes: float = math.inf,
-) -> None:
-    """Run the study and write its stamped result, or repeat its head with ``--check``.
+def measure(out: Path, jobs: int = 2, minutes: float = math.inf) -> None:
+    """Run the study and write its stamped result.
 
     Args:
         out: the result file; written after every seed.
-        check: repeat the head and compare.
         jobs: programs judged at a time.
         minutes: no seed begins later.
 
     """
-    torch.set_num_threads(1)
-    if check:
-        compare_head(json.loads(out.read_text())["head"], head(), tol=0.1)
-        return
     config = {"arms": ARMS, "updates": UPDATES, "lessons": LESSONS, "held_out": HELD_OUT}
     study = start_study(out, seeds=SEEDS, config=config)
-    first, start = head(), time.monotonic()
+    start = time.monotonic()
     arms: dict[str, list[Any]] = {arm: [] for arm in ARMS}
     for seed in SEEDS:
         if time.monotonic() - start > 60 * minutes:
@@ -112,12 +104,15 @@ def main(
         rows["graded minus binary"] = interval(
             [a["after"]["accuracy"] - b["after"]["accuracy"] for a, b in pairs]
         )
-        study.finish({"summary": rows, "arms": arms, "gain": GAIN, "head": first})
+        study.finish({"summary": rows, "arms": arms, "gain": GAIN})
     for run in arms["binary"]:
         gain = run["after"]["accuracy"] - run["before"]["accuracy"]
         if gain < GAIN:
             raise SystemExit(f"seed {run['seed']} gained {gain:.3f}; {GAIN} was asked for")
 
 
+TOLERANCES = {**HEAD_TOLERANCES, "value": 0.0}
+STUDY = Frame(__file__, measure, head, TOLERANCES)
+
 if __name__ == "__main__":
-    typer.run(main)
+    STUDY.main()

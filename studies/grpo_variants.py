@@ -11,19 +11,22 @@ KL" adds the term of the paper. "..., 4 steps" cuts each batch into four minibat
 move and the clips act. Judged on 500 held-out sums.
 """
 
-import json
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
-import torch
-import typer
-
-from nbkit.authoring.study import compare_head, start_study
-
-sys.path.insert(0, str(Path(__file__).parent))  # what the studies of chapter 23 share
-from _grpo import SEEDS, Arm, head_of, protocol, run_arms, settings, summary
+from nbkit.authoring.study import start_study
+from studies._frame import Frame
+from studies._grpo import (
+    HEAD_TOLERANCES,
+    SEEDS,
+    Arm,
+    head_of,
+    protocol,
+    run_arms,
+    settings,
+    summary,
+)
 
 NO_KL = {"kl_coefficient": 0.0}
 GROUPLESS = {"prompts": 256, "group_size": 1}
@@ -45,38 +48,35 @@ ARMS: dict[str, Arm] = {
 }
 
 
-def head() -> list[float]:
-    """Return figures of a tiny version of two arms; CI repeats them."""
-    return head_of({name: ARMS[name] for name in ("GRPO", "DAPO, 4 steps")})
+def head() -> dict[str, float]:
+    """A few small updates of five arms."""
+    names = ("GRPO", "Dr. GRPO", "REINFORCE++ with its KL", "DAPO, 4 steps", "CISPO, 4 steps")
+    return head_of({name: ARMS[name] for name in names})
 
 
-def main(
-    out: Path = Path("studies/results/grpo_variants.json"),
-    check: bool = False,
+def measure(
+    out: Path,
     device: str = "cpu",
     jobs: int = 1,
     minutes: float = math.inf,
 ) -> None:
-    """Run the study and write its stamped result, or repeat its head with ``--check``.
+    """Run the study and write its stamped result.
 
     Args:
         out: the result file.
-        check: repeat the head and compare.
         device: of the training runs.
         jobs: runs at a time, each in a process of its own.
         minutes: no run begins later; seeds that then lack an arm are left out.
 
     """
-    torch.set_num_threads(1)
-    if check:
-        compare_head(json.loads(out.read_text())["head"], head(), tol=1.0)
-        return
     study = start_study(out, seeds=SEEDS, config=protocol(ARMS))
     bases, runs = run_arms(ARMS, jobs=jobs, device=device, minutes=minutes)
     against = {name: "GRPO" if "steps" not in name else "GRPO, 4 steps" for name in ARMS}
     result: dict[str, Any] = {"bases": bases, "summary": summary(runs, against), "arms": runs}
-    study.finish({**result, "head": head()})
+    study.finish(result)
 
+
+STUDY = Frame(__file__, measure, head, HEAD_TOLERANCES)
 
 if __name__ == "__main__":
-    typer.run(main)
+    STUDY.main()

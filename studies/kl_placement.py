@@ -11,19 +11,18 @@ Seeds, arms and the number of updates were fixed before the run; the seeds used 
 written (0 to 2) are not among them.
 """
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import torch
-import typer
 from torch import Tensor
 from tqdm import tqdm
 
-from nbkit.authoring.study import compare_head, start_study
+from nbkit.authoring.study import start_study
 from nbkit.kl import kl_estimate, kl_exact
 from nbkit.logprobs import token_logprobs
 from nbkit.losses import policy_gradient_loss
+from studies._frame import Frame
 
 SEEDS = (11, 12, 13, 14, 15)
 ARMS = (
@@ -36,7 +35,6 @@ ARMS = (
 )
 ACTIONS, BATCH, UPDATES, EVERY = 64, 256, 400, 10
 BETA, LEARNING_RATE = 0.5, 0.05
-HEAD_UPDATES, HEAD_TOLERANCE = 20, 1e-3
 
 
 def problem(seed: int) -> tuple[Tensor, Tensor]:
@@ -137,29 +135,18 @@ def gradients() -> dict[str, Any]:
     }
 
 
-def head() -> list[float]:
-    """The first figures of the study; CI repeats them."""
-    figures = []
+def head() -> dict[str, float]:
+    """Twenty updates of every arm."""
+    found = {}
     for arm in ARMS:
-        curve = run_arm(arm, SEEDS[0], HEAD_UPDATES)
-        figures += [*curve["kl"], *curve["reward"]]
-    return figures
+        curve = run_arm(arm, SEEDS[0], 20)
+        for key in ("kl", "reward"):
+            found |= {f"{arm}: {key} {i}": value for i, value in enumerate(curve[key])}
+    return found
 
 
-def main(
-    out: Annotated[Path, typer.Option(help="The result.")] = Path(
-        "studies/results/kl_placement.json"
-    ),
-    check: Annotated[
-        bool, typer.Option("--check", "--quick", help="Repeat the beginning and compare.")
-    ] = False,
-) -> None:
-    """Run the study and write its stamped result, or repeat its beginning with ``--check``."""
-    torch.set_num_threads(1)
-    if check:
-        stored = json.loads(out.read_text())
-        compare_head(stored["head"], head(), tol=stored["head_tolerance"])
-        return
+def measure(out: Path) -> None:
+    """Run the study and write its stamped result."""
     config = {
         "actions": ACTIONS,
         "batch": BATCH,
@@ -180,11 +167,12 @@ def main(
             "arms": arms,
             "best": [best_policies(*problem(seed)) for seed in SEEDS],
             "gradients": gradients(),
-            "head": head(),
-            "head_tolerance": HEAD_TOLERANCE,
         }
     )
 
 
+TOLERANCES = {"kl": 1e-3, "reward": 1e-3}
+STUDY = Frame(__file__, measure, head, TOLERANCES)
+
 if __name__ == "__main__":
-    typer.run(main)
+    STUDY.main()

@@ -6,24 +6,15 @@ judged by success on 500 targets that training never drew, most likely actions, 
 written. The curves are the share of successful episodes in training.
 """
 
-import json
 import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
-import typer
-
-from nbkit.authoring.study import compare_head, start_study
+from nbkit.authoring.study import start_study
 from nbkit.trainers.arm_settings import REACH_REWARDS
-
-try:
-    from studies._arm_runs import EPISODES, follow, judged
-    from studies._jobs import run_all
-except ModuleNotFoundError:  # run as a script, with this folder on the path
-    from _arm_runs import EPISODES, follow, judged
-    from _jobs import run_all
+from studies._arm_runs import EPISODES, FIRST_TOLERANCES, first_updates, follow, judged
+from studies._frame import Frame, by_arm, every, partial_file, run_all
 
 SEEDS = (11, 12, 13)
 
@@ -43,33 +34,29 @@ def run_arm(arm: str, seed: int, steps: int | None = None) -> dict[str, Any]:
     return result
 
 
-def head() -> list[float]:
-    """Return the first figures of the study; CI repeats them."""
-    torch.set_num_threads(1)
-    return run_arm("closeness", SEEDS[0], steps=8_000)["success"]
+def head() -> dict[str, float]:
+    """The first updates of all four forms."""
+    found: dict[str, float] = {}
+    for form, task in REACH_REWARDS.items():
+        found |= first_updates(task.trainer(SEEDS[0]), 3, form)
+    return found
 
 
-def main(
-    out: Path = Path("studies/results/manipulation_rewards.json"),
-    check: bool = False,
-    jobs: int = 1,
-) -> None:
-    """Run the study and write its stamped result, or repeat its head with ``--check``."""
-    torch.set_num_threads(1)
-    if check:
-        compare_head(json.loads(out.read_text())["head"], head(), tol=0.05)
-        return
+def measure(out: Path, jobs: int = 1) -> None:
+    """Run the study and write its stamped result."""
     configs = {form: asdict(task.config) for form, task in REACH_REWARDS.items()}
     study = start_study(out, seeds=SEEDS, config={"configs": configs, "episodes": EPISODES})
-    keys = [(form, seed) for form in REACH_REWARDS for seed in SEEDS]
-    partial = out.with_suffix(".partial.jsonl")
-    arms = run_all(run_arm, keys, jobs, partial)
+    kept = partial_file(out)
+    arms = by_arm(run_all(every(run_arm, list(REACH_REWARDS), SEEDS), jobs=jobs, kept=kept))
     for form, runs in arms.items():
         shares = [round(run["held_out"]["success"], 3) for run in runs]
         print(f"{form}: success {shares}, return {[round(r['last_return'], 2) for r in runs]}")
-    study.finish({"arms": arms, "head": head()})
-    partial.unlink()
+    study.finish({"arms": arms})
+    kept.unlink()
 
+
+TOLERANCES = FIRST_TOLERANCES
+STUDY = Frame(__file__, measure, head, TOLERANCES)
 
 if __name__ == "__main__":
-    typer.run(main)
+    STUDY.main()

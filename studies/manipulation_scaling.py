@@ -22,16 +22,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import typer
 import yaml
 
-from nbkit.authoring.study import compare_head, start_study
+from nbkit.authoring.study import start_study
 from nbkit.envs.workers import PixelWorkers
 from nbkit.policies_pixels import PixelActorCritic
 from nbkit.trainers.ppo_config import PPOConfig
 from nbkit.trainers.ppo_pixels import PixelTrainer
+from studies._arm_runs import picture_figures
+from studies._frame import Frame, figures
 
-JOB = Path(__file__).resolve().parents[1] / "cluster_scripts" / "ppo_manipulation"
+SCRIPT = "cluster_scripts/ppo_manipulation/train.py"
+JOB = (Path(__file__).resolve().parents[1] / SCRIPT).parent
 ARMS = 256
 PROCESSES_A_GPU = 8
 SEEDS = (41,)
@@ -147,17 +149,20 @@ def job_rate(count: int, seconds: float, device: str) -> dict[str, Any]:
     }
 
 
-def head() -> list[float]:
-    """Mean brightness of the first frames out of two processes: the same wherever they run."""
+def head() -> dict[str, float]:
+    """Frames out of two processes, and the first update of a trainer on them."""
+    os.environ.setdefault("LP_NUM_THREADS", "0")
     source = PixelWorkers(2, 2, size=64, gamma=0.95)
-    means = source.reset(SEEDS[0]).float().mean(dim=(1, 2, 3)).tolist()
+    found = picture_figures(source.reset(SEEDS[0]), "start")
+    job = job_settings() | {"size": 64, "body": "small", "width": 16, "steps": 8, "minibatch": 16}
+    trainer = make_trainer(source, job, "cpu")
+    found |= figures([trainer.step()], METRICS)
     source.close()
-    return [round(value, 2) for value in means]
+    return found
 
 
-def main(
-    out: Path = Path("studies/results/manipulation_scaling.json"),
-    check: bool = False,
+def measure(
+    out: Path,
     processes: str = "1,2,4,8,16,32",
     arms: int = ARMS,
     seconds: float = 1.0,
@@ -167,13 +172,9 @@ def main(
     device: str = "cuda",
 ) -> None:
     """Measure on this machine, which must be idle."""
-    torch.set_num_threads(1)
-    if check:
-        compare_head(json.loads(out.read_text())["head"], head(), tol=3.0)
-        return
     protocol = {"job": job_settings(), "arms": arms, "seconds": seconds, "rounds": rounds}
     study = start_study(out, seeds=SEEDS, config=protocol | {"device": device})
-    result: dict[str, Any] = {"cores": os.cpu_count(), "processes": [], "gpus": [], "head": head()}
+    result: dict[str, Any] = {"cores": os.cpu_count(), "processes": [], "gpus": []}
     if device == "cuda":
         torch.backends.cudnn.allow_tf32 = True
         torch.set_float32_matmul_precision("high")
@@ -198,5 +199,9 @@ def main(
             study.finish(result)
 
 
+METRICS = ("policy_loss", "value_loss", "gradient_norm")
+TOLERANCES = {"brightness": 3.0, **dict.fromkeys(METRICS, 0.02)}
+STUDY = Frame(__file__, measure, head, TOLERANCES)
+
 if __name__ == "__main__":
-    typer.run(main)
+    STUDY.main()

@@ -8,25 +8,16 @@ judged, most likely actions, on 500 targets that training never drew: on the arm
 agent and no range was chosen by what it reaches on ``REAL``.
 """
 
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-import typer
-
-from nbkit.authoring.study import compare_head, start_study
+from nbkit.authoring.study import start_study
 from nbkit.envs.arm_model import Physics
 from nbkit.envs.arm_randomisation import Ranges
 from nbkit.trainers.arm_settings import REACH
-
-try:
-    from studies._arm_runs import EPISODES, REAL, follow, judged
-    from studies._jobs import run_all
-except ModuleNotFoundError:  # run as a script, with this folder on the path
-    from _arm_runs import EPISODES, REAL, follow, judged
-    from _jobs import run_all
+from studies._arm_runs import EPISODES, FIRST_TOLERANCES, REAL, first_updates, follow, judged
+from studies._frame import Frame, by_arm, every, partial_file, run_all
 
 SEEDS = (11, 12, 13)
 STEPS = 400_000
@@ -57,38 +48,35 @@ def run_arm(arm: str, seed: int, steps: int = STEPS) -> dict[str, Any]:
     return {**result, "judged": {p: judged(task, trainer, seed, **a) for p, a in places.items()}}
 
 
-def head() -> list[float]:
-    """Return the first figures of the study; CI repeats them."""
-    torch.set_num_threads(1)
-    return run_arm("random arms", SEEDS[0], steps=8_000)["success"]
+def head() -> dict[str, float]:
+    """The first updates on random arms, and what they reach on some of them."""
+    task = replace(REACH, env_settings=ARMS["random arms"])
+    trainer = task.trainer(SEEDS[0])
+    found = first_updates(trainer, 6)
+    on_random = judged(task, trainer, SEEDS[0], **PLACES["random arms"])
+    return found | {f"random arms: {name}": value for name, value in on_random.items()}
 
 
-def main(
-    out: Path = Path("studies/results/manipulation_transfer.json"),
-    check: bool = False,
-    jobs: int = 1,
-) -> None:
-    """Run the study and write its stamped result, or repeat its head with ``--check``."""
-    torch.set_num_threads(1)
-    if check:
-        compare_head(json.loads(out.read_text())["head"], head(), tol=0.05)
-        return
+def measure(out: Path, jobs: int = 1) -> None:
+    """Run the study and write its stamped result."""
     config = asdict(replace(REACH.config, total_steps=STEPS))
     protocol = {
         **{"config": config, "real": asdict(REAL), "ranges": asdict(RANGES)},
         "episodes": EPISODES,
     }
     study = start_study(out, seeds=SEEDS, config=protocol)
-    keys = [(arm, seed) for arm in ARMS for seed in SEEDS]
-    partial = out.with_suffix(".partial.jsonl")
-    arms = run_all(run_arm, keys, jobs, partial)
+    kept = partial_file(out)
+    arms = by_arm(run_all(every(run_arm, list(ARMS), SEEDS), jobs=jobs, kept=kept))
     for arm, runs in arms.items():
         for place in PLACES:
             shares = [round(run["judged"][place]["success"], 3) for run in runs]
             print(f"trained on {arm}, judged on {place}: {shares}")
-    study.finish({"arms": arms, "head": head()})
-    partial.unlink()
+    study.finish({"arms": arms})
+    kept.unlink()
 
+
+TOLERANCES = {**FIRST_TOLERANCES, "success": 0.02, "mean_steps": 2.0}
+STUDY = Frame(__file__, measure, head, TOLERANCES)
 
 if __name__ == "__main__":
-    typer.run(main)
+    STUDY.main()

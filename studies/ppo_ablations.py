@@ -8,22 +8,21 @@ most episodes, and to take it for death should matter. A third measures the vari
 gradient of one half-trained policy, estimate by estimate.
 """
 
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-import typer
 from torch import Tensor
 
 from nbkit.actor_critic import ActorCritic, make_actor_critic
 from nbkit.advantages import discounted_returns, gae
-from nbkit.authoring.study import compare_head, start_study
+from nbkit.authoring.study import start_study
 from nbkit.envs.control import make_control_env
 from nbkit.rollouts_control import Rollout, collect
 from nbkit.trainers.ppo import PPOTrainer, evaluate
 from nbkit.trainers.ppo_settings import CARTPOLE_WIDE, Task
+from studies._frame import Frame, figures
 
 SEEDS = (11, 12, 13, 14, 15)
 BUDGET = 80_000
@@ -155,11 +154,11 @@ def gradient(policy: ActorCritic, rollout: Rollout, weights: Tensor) -> Tensor:
     return torch.cat([g.flatten() for g in torch.autograd.grad(loss, parameters)])
 
 
-def variances(seed: int, rollouts: int) -> dict[str, dict[str, float]]:
+def variances(seed: int, rollouts: int, steps: int = 20_000) -> dict[str, dict[str, float]]:
     """Variance and mean of each estimate of the gradient, same rollouts for all."""
     env = make_control_env("CartPole-v1", VARIANCE_ENVS)
     policy = make_actor_critic(env, seed=seed, shared=False)
-    config = replace(BASE.config, total_steps=20_000)
+    config = replace(BASE.config, total_steps=steps)
     half_trained = PPOTrainer(env, policy, config, seed=seed)
     half_trained.run(progress=False)
     generator = torch.Generator().manual_seed(seed)
@@ -183,18 +182,26 @@ def variances(seed: int, rollouts: int) -> dict[str, dict[str, float]]:
     return result
 
 
-def head() -> list[float]:
-    """Return the first figures of the study; CI repeats them."""
-    run = run_arm("base", SEEDS[0], budget=10_000)
-    return run["return"][1:6]
+def head() -> dict[str, float]:
+    """The first updates of five arms, and the gradient's variance of a hardly trained policy."""
+    found: dict[str, float] = {}
+    for name in (
+        "base",
+        "value loss clipped",
+        "shared body",
+        "dummy rows in the loss",
+        "lambda 0.0",
+    ):
+        changes, network = ARMS[name]
+        trainer = make_trainer(BASE, SEEDS[0], changes, network)
+        found |= figures([trainer.step(), trainer.step()], METRICS, name)
+    for name, result in variances(SEEDS[0], 6, steps=2_000).items():
+        found |= {f"{name}: {key}": result[key] for key in ("mean_norm", "noise_to_signal")}
+    return found
 
 
-def main(out: Path = Path("studies/results/ppo_ablations.json"), check: bool = False) -> None:
-    """Run the study and write its stamped result, or repeat its head with ``--check``."""
-    torch.set_num_threads(1)
-    if check:
-        compare_head(json.loads(out.read_text())["head"], head(), tol=1.0)
-        return
+def measure(out: Path) -> None:
+    """Run the study and write its stamped result."""
     protocol = {"base": asdict(BASE), "arms": ARMS, "cut": CUT_ARMS, "cut_steps": CUT_STEPS}
     study = start_study(out, seeds=SEEDS, config=protocol)
     arms: dict[str, list[Any]] = {}
@@ -204,8 +211,15 @@ def main(out: Path = Path("studies/results/ppo_ablations.json"), check: bool = F
     cut = {name: [run_cut(name, seed) for seed in SEEDS] for name in CUT_ARMS}
     print(cut, flush=True)
     variance = [variances(seed, VARIANCE_ROLLOUTS) for seed in SEEDS[:3]]
-    study.finish({"arms": arms, "cut": cut, "variance": variance, "head": head()})
+    study.finish({"arms": arms, "cut": cut, "variance": variance})
 
+
+METRICS = ("policy_loss", "value_loss", "gradient_norm", "kl")
+TOLERANCES = {
+    **{"policy_loss": 1e-4, "value_loss": 1e-3, "gradient_norm": 1e-3, "kl": 1e-4},
+    **{"mean_norm": 1e-3, "noise_to_signal": 1e-3},
+}
+STUDY = Frame(__file__, measure, head, TOLERANCES)
 
 if __name__ == "__main__":
-    typer.run(main)
+    STUDY.main()

@@ -7,21 +7,19 @@ exploration), nbkit those of ``nbkit.trainers.ppo_settings``. Compared: the retu
 as they finish, the last 100, and seconds, of the clock and of the processor.
 """
 
-import json
 import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
-import typer
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 
-from nbkit.authoring.study import compare_head, start_study
+from nbkit.authoring.study import start_study
 from nbkit.trainers.ppo_settings import CARTPOLE, LUNAR_LANDER, PENDULUM, Task
 from nbkit.trainers.zoo_settings import ZOO
+from studies._frame import Frame, figures
 
 SEEDS = (31, 32, 33)
 TASKS: dict[str, tuple[Task, int]] = {  # task and budget in environment steps
@@ -80,17 +78,39 @@ def timed(run: Any, env_id: str, seed: int, budget: int) -> dict[str, Any]:
     }
 
 
-def head() -> list[float]:
-    """Return the first figures of the study; CI repeats them."""
-    return timed(ours, "CartPole-v1", SEEDS[0], budget=5_000)["return"]
+def head() -> dict[str, float]:
+    """The first updates of both programs."""
+    found: dict[str, float] = {}
+    for env_id in ("CartPole-v1", "Pendulum-v1"):
+        trainer = TASKS[env_id][0].trainer(SEEDS[0])
+        found |= figures([trainer.step(), trainer.step()], METRICS, f"{env_id}, nbkit")
+    seen = Losses()
+    settings = dict(ZOO["CartPole-v1"])
+    envs = make_vec_env("CartPole-v1", settings.pop("n_envs"), seed=SEEDS[0])
+    agent = PPO("MlpPolicy", envs, seed=SEEDS[0], device="cpu", **settings)
+    agent.learn(3 * settings["n_steps"] * envs.num_envs, callback=seen)
+    envs.close()
+    return found | figures(seen.history, SB3_METRICS, "CartPole-v1, sb3")
 
 
-def main(out: Path = Path("studies/results/ppo_sb3.json"), check: bool = False) -> None:
-    """Run the study and write its stamped result, or repeat its head with ``--check``."""
-    torch.set_num_threads(1)
-    if check:
-        compare_head(json.loads(out.read_text())["head"], head(), tol=1.0)
-        return
+class Losses(BaseCallback):
+    """Note what Stable-Baselines3 logs of each update but the last, when it samples again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.history: list[dict[str, float]] = []
+
+    def _on_rollout_start(self) -> None:
+        logged = self.model.logger.name_to_value
+        if "train/loss" in logged:
+            self.history.append({key: float(logged[f"train/{key}"]) for key in SB3_METRICS})
+
+    def _on_step(self) -> bool:
+        return True
+
+
+def measure(out: Path) -> None:
+    """Run the study and write its stamped result."""
     zoo = {name: {k: str(v) for k, v in ZOO[name].items()} for name in TASKS}
     tasks_used = {name: asdict(task) for name, (task, _) in TASKS.items()}
     budgets = {name: budget for name, (_, budget) in TASKS.items()}
@@ -110,8 +130,18 @@ def main(out: Path = Path("studies/results/ppo_sb3.json"), check: bool = False) 
                     f"{result['processor_seconds']:.1f} s of processor",
                     flush=True,
                 )
-    study.finish({"tasks": tasks, "head": head()})
+    study.finish({"tasks": tasks})
 
+
+METRICS = ("policy_loss", "value_loss", "gradient_norm", "kl")
+SB3_METRICS = ("policy_gradient_loss", "value_loss", "approx_kl", "explained_variance")
+TOLERANCES = {
+    **{"policy_loss": 1e-4, "value_loss": 1e-3, "gradient_norm": 1e-3, "kl": 1e-4},
+    **{"policy_gradient_loss": 1e-4, "approx_kl": 1e-4, "explained_variance": 1e-3},
+    # of returns of hundreds, before the value has learned anything
+    **{"Pendulum-v1, nbkit: value_loss 1": 0.1, "Pendulum-v1, nbkit: gradient_norm 1": 0.01},
+}
+STUDY = Frame(__file__, measure, head, TOLERANCES)
 
 if __name__ == "__main__":
-    typer.run(main)
+    STUDY.main()

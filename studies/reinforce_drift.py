@@ -5,21 +5,19 @@ was it the Transformer, or its learning rate, that dissolved the words? Both wer
 seeds and arms fixed, before this run.
 """
 
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-import typer
 from tqdm import tqdm
 
-from nbkit.authoring.study import compare_head, start_study
+from nbkit.authoring.study import start_study
 from nbkit.envs.reviews import ALPHABET
 from nbkit.envs.vocabulary import CharVocabulary
 from nbkit.rewards.text import contains_keyword
 from nbkit.trainers.reinforce import ReinforceConfig
 from nbkit.trainers.review_arms import Arm, pretrained, run_arm
+from studies._frame import Frame
 
 SEEDS = (51, 52, 53)
 KEYWORD = "great"
@@ -39,23 +37,32 @@ ARMS = {
 CURVES = ("return", "perplexity", "kl")
 
 
-def head() -> list[float]:
-    """Return the first figures of the study; CI repeats them."""
+def head() -> dict[str, float]:
+    """Three updates without a baseline and three of the Transformer, from hardly taught bases.
+
+    Such a base never writes the keyword, so that a letter is paid here.
+    """
     vocabulary = CharVocabulary(ALPHABET)
-    settings = BODIES["lstm"] | {"steps": 10}
-    policy = pretrained("lstm", vocabulary, seed=SEEDS[0], **settings)
-    arm = Arm("lstm", REWARD, {"updates": 3, "baseline": "none"})
-    config = replace(BASE, seed=SEEDS[0])
-    run = run_arm(arm, policy, vocabulary, config, keyword=KEYWORD, curves=CURVES)
-    return [run["before"]["perplexity"], *run["curves"]["kl"], run["after"]["perplexity"]]
+    found: dict[str, float] = {}
+    for name in ("no baseline", "Transformer, 5e-4"):
+        changes = {**ARMS[name].changes, "updates": 3}
+        arm = replace(ARMS[name], reward=contains_keyword("e"), changes=changes)
+        policy = pretrained(arm.body, vocabulary, seed=SEEDS[0], **BODIES[arm.body] | {"steps": 10})
+        config = replace(BASE, seed=SEEDS[0])
+        curves = (*CURVES, "entropy", "gradient_norm")
+        run = run_arm(arm, policy, vocabulary, config, keyword=KEYWORD, curves=curves)
+        found |= {
+            f"{name}: {key} {i}": value
+            for key, values in run["curves"].items()
+            for i, value in enumerate(values, start=1)
+        }
+        for when in ("before", "after"):
+            found[f"{name}: perplexity {when}"] = run[when]["perplexity"]
+    return found
 
 
-def main(out: Path = Path("studies/results/reinforce_drift.json"), check: bool = False) -> None:
-    """Run the study and write its stamped result, or repeat its head with ``--check``."""
-    torch.set_num_threads(1)
-    if check:
-        compare_head(json.loads(out.read_text())["head"], head(), tol=0.05)
-        return
+def measure(out: Path) -> None:
+    """Run the study and write its stamped result."""
     study = start_study(out, seeds=SEEDS, config={"base": asdict(BASE), "bodies": BODIES})
     vocabulary = CharVocabulary(ALPHABET)
     arms: dict[str, list[Any]] = {name: [] for name in ARMS}
@@ -72,8 +79,14 @@ def main(out: Path = Path("studies/results/reinforce_drift.json"), check: bool =
                 )
                 arms[name].append(run)
                 bar.update()
-    study.finish({"arms": arms, "head": head()})
+    study.finish({"arms": arms})
 
+
+TOLERANCES = {
+    **dict.fromkeys(("perplexity", "perplexity before", "perplexity after"), 5e-3),
+    **{"return": 5e-3, "kl": 2e-3, "entropy": 1e-3, "gradient_norm": 2e-3},
+}
+STUDY = Frame(__file__, measure, head, TOLERANCES)
 
 if __name__ == "__main__":
-    typer.run(main)
+    STUDY.main()

@@ -12,26 +12,24 @@ reward model, PPO. The hidden judge ("gold") watches and never teaches. Arms:
 - "details": no missing-EOS penalty at beta = 0, and whitened rewards.
 
 The runs of "pairs" also give best-of-n curves of the SFT policy under the same reward model.
-One run a process, one thread each. "head" repeats stage 1 and 2 at a tenth of their size.
+One run a process, one thread each.
 """
 
-import json
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, replace
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-import typer
 
-from nbkit.authoring.study import compare_head, start_study
+from nbkit.authoring.study import start_study
 from nbkit.envs.helpful import HelpfulVocabulary, all_questions, gold_parts, gold_reward
 from nbkit.trainers.best_of_n import best_of_n_curve
 from nbkit.trainers.reward_model import calibration, margins, reward_function
 from nbkit.trainers.rlhf_evaluation import evaluate, sample_table
 from nbkit.trainers.rlhf_recipe import Recipe, comparisons, stage_one, stage_three, stage_two
+from studies._frame import Frame, figures, run_all
 
 SEEDS = (11, 12, 13)
 BASE = Recipe()
@@ -162,36 +160,36 @@ def run(name: str, seed: int, device: str = "cpu", updates: int | None = None) -
     return {**result, "seconds": round(time.perf_counter() - start, 1)}
 
 
-def head() -> list[float]:
-    """Return the first figures of the study; CI repeats them."""
-    torch.set_num_threads(1)
+def head() -> dict[str, float]:
+    """All three stages at a tenth of their size: comparisons of demonstrations, then PPO."""
     small = replace(
-        BASE, demonstrations=400, sft=replace(BASE.sft, steps=25), pairs=64, held_out=32
-    )
-    policy = stage_one(small, seed=SEEDS[0])
-    sampler_free = replace(small, rlhf=replace(BASE.rlhf, max_new_tokens=400))
-    pairs, held_out = comparisons(sampler_free, policy, seed=SEEDS[0])
-    proxy = stage_two(
-        replace(small, reward_model=replace(BASE.reward_model, steps=10)),
-        policy, pairs, held_out, seed=SEEDS[0],
+        BASE, demonstrations=400, sft=replace(BASE.sft, steps=25), pairs=64, held_out=32,
+        reward_model=replace(BASE.reward_model, steps=10),
+        rlhf=replace(BASE.rlhf, prompts=16, updates=2),
     )  # fmt: skip
-    return [proxy.history[0]["loss"], proxy.history[-1]["loss"], proxy.loss]
+    policy = stage_one(small, seed=SEEDS[0])
+    # An untaught policy ends no sentence, so the limit of its samples is lifted.
+    long = replace(small, rlhf=replace(small.rlhf, max_new_tokens=400))
+    pairs, held_out = comparisons(long, policy, seed=SEEDS[0])
+    proxy = stage_two(small, policy, pairs, held_out, seed=SEEDS[0])
+    found = figures(proxy.history[:10:3], ("loss", "gradient_norm"), "reward model")
+    found["reward model: held-out loss"] = proxy.loss
+    trainer = stage_three(small, policy, proxy.model, seed=SEEDS[0])
+    return found | figures([trainer.step(), trainer.step()], PPO_METRICS, "ppo")
 
 
-def main(
-    out: Path = Path("studies/results/rlhf_overoptimisation.json"),
-    check: bool = False,
+def measure(
+    out: Path,
     jobs: int = 1,
     device: str = "cpu",
     updates: int | None = None,
     only: str = "",
     seeds: str = "",
 ) -> None:
-    """Run the study and write its stamped result, or repeat its head with ``--check``.
+    """Run the study and write its stamped result.
 
     Args:
         out: the result file.
-        check: compare the head with the stored one.
         jobs: runs at one time, a process and a thread each.
         device: of the models; a CPU is faster at these sizes.
         updates: of PPO, for trying the script; None: those of the protocol.
@@ -199,28 +197,30 @@ def main(
         seeds: numbers with commas between, for tuning on others than those of the protocol.
 
     """
-    if check:
-        compare_head(json.loads(out.read_text())["head"], head(), tol=0.05)
-        return
     chosen = tuple(map(int, seeds.split(","))) if seeds else SEEDS
     protocol = {"base": asdict(BASE), "arms": arms(), "updates": updates, "only": only}
     study = start_study(out, seeds=chosen, config=protocol)
     todo = [(name, seed) for name in arms() if only in name for seed in chosen]
     # The longest first: runs with a large reward model.
     todo.sort(key=lambda job: "large" not in job[0])
-    done: dict[tuple[str, int], dict[str, Any]] = {}
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(run, *job, device, updates): job for job in todo}
-        for future in as_completed(waiting):
-            result = done[waiting[future]] = future.result()
-            print(
-                f"{result['arm']}, seed {result['seed']}: gold {result['before']['gold']:+.2f} -> "
-                f"{result['after']['gold']:+.2f}, KL {result['after']['kl']:.1f}, "
-                f"{result['seconds']} s",
-                flush=True,
-            )
-    study.finish({"runs": [done[job] for job in sorted(todo)], "head": head()})
+    done = run_all(
+        {job: partial(run, *job, device, updates) for job in todo}, jobs=jobs, tell=gained
+    )
+    study.finish({"runs": [done[job] for job in sorted(todo)]})
 
+
+def gained(result: dict[str, Any]) -> str:
+    """What a run did to the gold reward."""
+    before, after = result["before"], result["after"]
+    return f"gold {before['gold']:+.2f} -> {after['gold']:+.2f}, KL {after['kl']:.1f}"
+
+
+PPO_METRICS = ("reward", "kl", "entropy", "policy_loss", "value_loss", "gradient_norm")
+TOLERANCES = {
+    **{"loss": 5e-4, "held-out loss": 5e-4, "gradient_norm": 2e-3, "entropy": 1e-3, "kl": 2e-3},
+    **{"reward": 5e-4, "policy_loss": 5e-4, "value_loss": 1e-4},
+}
+STUDY = Frame(__file__, measure, head, TOLERANCES)
 
 if __name__ == "__main__":
-    typer.run(main)
+    STUDY.main()

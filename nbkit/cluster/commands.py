@@ -93,6 +93,18 @@ def submit(
 
 
 @app.command()
+def origin() -> None:
+    """Print what a copy of this commit needs: export it where the copy runs, for its stamps."""
+    from nbkit import code_tree
+
+    found = code_tree.origin(find_root())
+    if not found:
+        raise UserError("this is no checkout of git, so no commit can be named")
+    for variable, value in found.items():
+        say(f"export {variable}={value}")
+
+
+@app.command()
 def status(
     runs: Annotated[
         list[Path] | None, typer.Argument(help="Run folders. Default: all below runs.")

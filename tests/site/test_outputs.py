@@ -6,8 +6,10 @@ import base64
 import json
 import struct
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from renderer import measured
 from renderer.images import pixel_size
 from renderer.offline import outside_requests
 from renderer.outputs import CONTENT_RENDERERS
@@ -75,6 +77,7 @@ CONTENTS: dict[str, tuple[dict, str]] = {
     ),
 }
 NEEDS_NODE = {"text/latex"}
+MEASURED = "application/vnd.nbkit.measured+json"  # with a case of its own below
 REFUSED = {"application/vnd.jupyter.widget-view+json"}
 
 
@@ -85,7 +88,7 @@ def test_content(render: Callable, mime: str) -> None:
 
 
 def test_every_content_has_a_case() -> None:
-    assert {*CONTENTS, *NEEDS_NODE, *REFUSED} == set(CONTENT_RENDERERS)
+    assert {*CONTENTS, *NEEDS_NODE, MEASURED, *REFUSED} == set(CONTENT_RENDERERS)
 
 
 @pytest.mark.parametrize(
@@ -105,6 +108,43 @@ def test_recorded_figure_is_rounded_by_its_tolerance(
     html = render(cell(display("application/vnd.nbkit.record+json", record)))
     assert f'<span class="record-value">{shown}</span>' in html
     assert f"A recorded figure, {value}:" in html
+
+
+LINE = {"file": "studies/results/a.json", "line": "studies/results/a.json: measured today & here"}
+
+
+def test_a_measured_result_says_whether_its_code_is_today_s(
+    render: Callable, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    states = tmp_path / "measured.json"
+    monkeypatch.setenv(measured.VARIABLE, str(states))
+    for stale, known, kind in (
+        (False, True, "measured-fresh"),
+        (True, True, "measured-stale"),
+        (False, False, "measured-stale"),
+    ):
+        state = {"stale": stale, "known": known, "text": "what <is> said"}
+        states.write_text(json.dumps({LINE["file"]: state}), encoding="utf-8")
+        measured._read.cache_clear()
+        html = render(cell(display(MEASURED, json.dumps(LINE))))
+        assert '<code class="measured-file">studies/results/a.json</code>' in html
+        assert '<span class="measured-facts">measured today &amp; here</span>' in html
+        assert f'<span class="{kind}">what &lt;is&gt; said</span>' in html
+
+
+@pytest.mark.parametrize("known", [{}, {"studies/results/b.json": {}}])
+def test_a_measured_result_without_a_state_is_an_error(
+    error_of: Callable, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, known: dict
+) -> None:
+    """Never a page that looks fresh because nobody has looked."""
+    states = tmp_path / "measured.json"
+    states.write_text(json.dumps(known), encoding="utf-8")
+    monkeypatch.setenv(measured.VARIABLE, str(states))
+    error = error_of(cell(display(MEASURED, json.dumps(LINE))))
+    assert "studies/results/a.json ran the code of today is not known" in error
+    monkeypatch.delenv(measured.VARIABLE)
+    assert "build with `nbkit book build`" in error_of(cell(display(MEASURED, json.dumps(LINE))))
+    assert "lacks line" in error_of(cell(display(MEASURED, '{"file": "a"}')))
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from renderer.errors import ContentError
 from renderer.images import picture
 from renderer.markdown import markdown_html
 from renderer.mathematics import formula_html, strip_delimiters
+from renderer.measured import state_of
 from renderer.nodes import element, handles
 from renderer.offline import outside_requests
 from renderer.page_renderer import PageRenderer
@@ -23,6 +24,7 @@ Output = dict[str, Any]
 ContentRenderer = Callable[["Content"], str]
 
 RECORD = "application/vnd.nbkit.record+json"
+MEASURED = "application/vnd.nbkit.measured+json"
 DEFAULT_ALTERNATIVE = "Figure drawn by the code of this cell"
 
 
@@ -126,6 +128,21 @@ def _rounded(value: Any, tolerance: float) -> str:
     return f"{value:.{max(0, 1 - math.floor(math.log10(tolerance)))}f}".replace("-", "−")
 
 
+def _measured(content: Content) -> str:
+    """Where a recorded result comes from, and whether its code is today's."""
+    entry = json.loads(content.text)
+    missing = {"file", "line"} - entry.keys()
+    if missing:
+        raise ContentError(f"a measured result lacks {', '.join(sorted(missing))}")
+    state = state_of(entry["file"])
+    file, _, facts = str(entry["line"]).partition(": ")
+    kind = "measured-stale" if state["stale"] or not state["known"] else "measured-fresh"
+    parts = element("code", escape(file), class_="measured-file")
+    parts += f" {element('span', escape(facts), class_='measured-facts')}"
+    parts += f" {element('span', escape(state['text']), class_=kind)}"
+    return element("p", parts, class_="measured")
+
+
 def _html(content: Content) -> str:
     html = content.text
     requests = outside_requests(html)
@@ -173,6 +190,7 @@ def _joined(text: str | list[str], separator: str = "") -> str:
 CONTENT_RENDERERS: dict[str, ContentRenderer] = {
     "application/vnd.jupyter.widget-view+json": _widget,
     RECORD: _record,
+    MEASURED: _measured,
     "text/html": _html,
     "text/markdown": _markdown,
     "image/svg+xml": _picture,

@@ -1,0 +1,71 @@
+"""Whether the stamps of recorded results are true: the code that ran is the code of the commit."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nbkit import code_tree
+from nbkit.authoring.heads import FOLDER as HEADS
+from nbkit.authoring.results import Results
+
+
+class StampFinding(NamedTuple):
+    """What is to be said of a stamp.
+
+    Attributes:
+        file: the result, from the root.
+        problem: what was found.
+        is_error: whether the stamp says what is not so; else it only says less than it could.
+
+    """
+
+    file: str
+    problem: str
+    is_error: bool
+
+    def __str__(self) -> str:
+        """One line."""
+        return f"{self.file}: {self.problem}"
+
+
+def verify_stamps(root: Path) -> list[StampFinding]:
+    """Compare the tree in every stamp with the one that git gives for its commit.
+
+    Args:
+        root: of the checkout, with git. Results, and the heads of studies.
+
+    """
+    stamps = [
+        *Results(root).files(),
+        *(
+            (path, json.loads(path.read_text(encoding="utf-8"))["head_stamp"])
+            for path in sorted((root / HEADS).glob("*.json"))
+        ),
+    ]
+    found = []
+    for path, stamp in stamps:
+        said = _verified(root, stamp)
+        if said is not None:
+            found.append(StampFinding(path.relative_to(root).as_posix(), *said))
+    return found
+
+
+def _verified(root: Path, stamp: dict[str, Any]) -> tuple[str, bool] | None:
+    """What is to be said of one stamp, and whether it is an error."""
+    tree, clean, commit = stamp.get("tree"), stamp.get("clean"), stamp["commit"]
+    if not tree:
+        if clean is None:
+            return "copied code, its tree was not noted", False
+        return None if clean else ("it ran with uncommitted changes", False)
+    committed = code_tree.tree_of_commit(root, commit, tuple(tree))
+    if committed is None:
+        return f"its commit {commit[:7]} is not in this history (a shallow clone?)", False
+    other = sorted(folder for folder in tree if tree[folder] != committed[folder])
+    where = ", ".join(other)
+    if clean and other:
+        return f"it says clean, but {where} of commit {commit[:7]} is other code", True
+    if clean is False and not other:
+        return f"it says unclean, but its code is that of commit {commit[:7]}", True
+    if other:
+        return f"it ran other code than commit {commit[:7]} holds, in {where}", False
+    return None

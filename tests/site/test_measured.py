@@ -1,0 +1,101 @@
+"""What the build finds out about the recorded results that pages name."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nbkit.site import build, measured
+from nbkit.site.build import SiteError, build_site
+
+MIME = "application/vnd.nbkit.measured+json"
+SCRIPT = "from nbkit.losses import loss\n\n\ndef run_arm(seed):\n    return loss(seed)\n"
+
+
+def write(root: Path, name: str, text: str) -> None:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with one result that ran its code, and a page that names it."""
+    from nbkit.authoring.code import code_of
+
+    write(tmp_path, "nbkit/losses.py", "def loss(x):\n    return 2 * x\n")
+    write(tmp_path, "studies/curve.py", SCRIPT)
+    stamp = {"commit": "abc", "code": code_of(tmp_path, tmp_path / "studies/curve.py")}
+    write(tmp_path, "studies/results/curve.json", json.dumps({"stamp": stamp}))
+    name_result(tmp_path, "studies/results/curve.json")
+    write(tmp_path, "notebooks/02_other.ipynb", json.dumps({"cells": []}))
+    monkeypatch.setattr(measured, "ROOT", tmp_path)
+    return tmp_path
+
+
+def name_result(root: Path, file: str) -> None:
+    output = {"output_type": "display_data", "data": {MIME: {"file": file, "line": f"{file}: x"}}}
+    cells = [{"cell_type": "code", "source": "", "outputs": [output]}]
+    write(root, "notebooks/01_small.ipynb", json.dumps({"cells": cells}))
+
+
+def state(root: Path) -> dict:
+    content = json.loads(measured.write_states(root).read_text(encoding="utf-8"))
+    (found,) = content.values()
+    return found
+
+
+def test_a_change_of_the_study_s_code_is_seen_without_running_the_page(book: Path) -> None:
+    assert state(book) == {"stale": False, "known": True, "text": "measured with this code"}
+    write(book, "nbkit/losses.py", "def loss(x):\n    return 3 * x\n")
+    found = state(book)
+    assert found["stale"] and found["text"].endswith("changed since, in nbkit.losses.loss")
+
+
+def test_the_build_hands_the_states_to_the_theme(
+    book: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def run(command: list[str], *, env: dict[str, str], **_: object) -> object:
+        seen.append(json.loads(Path(env["NBKIT_MEASURED"]).read_text(encoding="utf-8")))
+        write(book, "_build/html/index.html", "")
+        return subprocess.CompletedProcess(command, returncode=0)
+
+    monkeypatch.setattr(build.subprocess, "run", run)
+    build_site(book)
+    assert list(seen[0]) == ["studies/results/curve.json"]
+
+
+def test_a_page_that_names_no_result_stops_the_build(
+    book: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build.subprocess, "run", lambda *_, **__: pytest.fail("it was built"))
+    name_result(book, "studies/results/gone.json")
+    with pytest.raises(SiteError, match=r"notebooks/01_small\.ipynb: .*gone\.json is no recorded"):
+        build_site(book)
+
+
+def test_the_theme_and_the_package_speak_of_the_same_variable_and_kind() -> None:
+    from renderer import measured as theme
+    from renderer.outputs import MEASURED
+
+    from nbkit.authoring.result_line import MEASURED_MIME
+
+    assert theme.VARIABLE == measured.VARIABLE and MEASURED == MEASURED_MIME
+
+
+def test_states_are_found_without_torch() -> None:
+    """Where only the book is rendered, it is not installed."""
+    script = (
+        "import sys; sys.modules['torch'] = sys.modules['numpy'] = None\n"
+        "from pathlib import Path; from nbkit.authoring.results import Results\n"
+        "from nbkit.site.measured import ROOT\n"
+        "print(Results(ROOT).state_of('studies/results/kl_placement.json').known)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.strip() == "True", done.stderr
