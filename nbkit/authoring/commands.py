@@ -53,7 +53,8 @@ def stamp(
         notebooks,
         require_chapter,
     )
-    from nbkit.authoring.stamp import check_orphans, check_page
+    from nbkit.authoring.stamp import age, check_orphans, check_page, processors
+    from nbkit.provenance import processor_name
 
     root = find_root()
     require_chapter(root, chapter)
@@ -62,6 +63,12 @@ def stamp(
     findings = [finding for page in chosen for finding in check_page(page)]
     if chapter is None:
         findings += check_orphans(root, pages, notebooks(root))
+    for page in chosen:
+        if older := age(page):
+            say(f"{page.name}: its proof is old: {', '.join(older)}; `make test` runs it again")
+    for processor, count in processors(chosen).items():
+        if processor != processor_name():
+            say(f"{count} pages were executed on another processor: {processor}")
     report(findings, f"{len(chosen)} fresh, none stale", fail=check)
 
 

@@ -1,5 +1,6 @@
 """The stamp of an executed page: what its outputs were made from, and what has changed since."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -10,7 +11,7 @@ from nbkit.authoring.clean import large_figures
 from nbkit.authoring.errors import UserError
 from nbkit.authoring.measured import spread_findings, stored_draws
 from nbkit.authoring.page import KERNEL, Content, Page, content_of_notebook, digest, header_of
-from nbkit.authoring.proof import proof_context
+from nbkit.authoring.proof import aged, installed_versions, proof_context
 from nbkit.authoring.reach import Finder, Reach
 from nbkit.authoring.reach.digests import file_digest
 from nbkit.authoring.reach.ran import missed
@@ -199,6 +200,18 @@ def _check_pair(page: Page) -> list[Finding]:
         problem = f"a figure of code cell {number} has {size // 1000} kB; the most is 150 kB"
         found.append(Finding(page.notebook_name, problem, "draw it with fewer points or dots"))
     return found
+
+
+def age(page: Page) -> list[str]:
+    """Say which versions of libraries have changed since a page was executed; none: not old."""
+    stamp = stored_stamp(page.stored())
+    return aged(stamp["versions"], installed_versions()) if stamp else []
+
+
+def processors(pages: list[Page]) -> Counter[str]:
+    """On which processors pages were executed, and how many on each."""
+    stamps = [stored_stamp(page.stored()) for page in pages]
+    return Counter(stamp["processor"] for stamp in stamps if stamp and "processor" in stamp)
 
 
 def check_orphans(root: Path, pages: list[Page], notebooks: list[Path]) -> list[Finding]:

@@ -98,6 +98,17 @@ def test_new_prose_keeps_the_outputs_without_a_rerun(executed: Book):
     assert "stale" not in executed.nbkit("stamp")
 
 
+def test_another_version_and_another_processor_are_said_and_do_not_fail(executed: Book):
+    notebook = executed.notebook(NOTEBOOK)
+    stamp = notebook["metadata"]["nbkit"]["stamp"]
+    stamp["versions"]["numpy"], stamp["processor"] = "1.0.0", "a slow one"
+    executed.save_notebook(NOTEBOOK, notebook)
+    output = executed.nbkit("stamp")
+    assert f"{CHAPTER}: its proof is old: numpy 1.0.0 then, " in output
+    assert "1 pages were executed on another processor: a slow one" in output
+    assert "0 run, 0 re-paired, 1 fresh" in executed.nbkit("execute")
+
+
 def test_a_page_in_order_passes_the_check_once_it_is_measured(executed: Book):
     assert "was never measured" in executed.nbkit("stamp", "--check", status=1)
     executed.nbkit("spread", CHAPTER)

@@ -143,11 +143,16 @@ def edit(book: Book, name: str, old: str, new: str) -> None:
         ("studies/results/curve.json", "[1, 2]", "[1,  2]", [NOTEBOOK]),
         (NOTEBOOK, '"12"', '"13"', [NOTEBOOK]),
         (NOTEBOOK, '"numpy": "', '"numpy": "0.', [NOTEBOOK]),
+        ("tests/proofs.json", '"skipped": 0', '"skipped": 1', ["tests/test_one.py"]),
         ("tests/proofs.json", '"numpy": "', '"numpy": "0.', ["tests/test_one.py"]),
         ("tests/proofs.json", '"code": "', '"code": "0', ["tests/test_one.py", "studies/curve"]),
     ],
 )
-def test_what_changed_is_run_again(whole: Book, name: str, old: str, new: str, rerun: list[str]):
+def test_what_changed_is_run_again(
+    whole: Book, monkeypatch, name: str, old: str, new: str, rerun: list[str]
+):
+    # What was skipped for want of a browser is no proof where there has to be one.
+    monkeypatch.setenv("NBKIT_REQUIRE_BROWSER", "1")
     edit(whole, name, old, new)
     chosen = {s.name: s.reason for s in choice.choose(whole.root)}
     for wanted in rerun:

@@ -12,7 +12,7 @@ from nbkit.authoring.proof import aged, commit_count, installed_versions
 from nbkit.authoring.reach import Finder
 from nbkit.authoring.repository import chapter_number, notebooks, relative
 from nbkit.authoring.stamp import changes, edited_side, finder_of, outputs_digest, stored_stamp
-from nbkit.authoring.suite.ledger import Proof, code_of, inputs_digest, read_ledger
+from nbkit.authoring.suite.ledger import Proof, code_of, inputs_digest, read_ledger, required
 
 EIGHTHS = 8
 KINDS = ("checks", "unit", "studies", "notebooks", "exercises")
@@ -135,6 +135,8 @@ def _by_ledger(root: Path, name: str, kind: str, ledger: Mapping[str, Proof]) ->
     if inputs_digest(root, proof.observed) != proof.inputs:
         because.append("its inputs")
     older = aged(proof.versions, installed_versions())
+    if proof.skipped and not set(required()) <= set(proof.required):
+        older.append(f"{proof.skipped} of its tests were skipped")
     reason = "stale" if because else "old" if older else STANDING
     return Subject(name, kind, reason, tuple(because or older), proof.seconds, stands=context)
 

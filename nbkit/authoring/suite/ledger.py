@@ -5,6 +5,7 @@ of an executed page is its stamp.
 """
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from nbkit.authoring.repository import write_atomically
 
 LEDGER = "tests/proofs.json"
 GONE = "gone"
+REQUIRE = "NBKIT_REQUIRE_"
 REGISTRY = "nbkit.exercises.registry.all_exercises"
 # Files that come and go without anybody having written anything.
 _UNWRITTEN = {"__pycache__", ".pytest_cache", ".ipynb_checkpoints", ".hypothesis", "proofs.json"}
@@ -37,7 +39,11 @@ class Observed:
 
 @dataclass(frozen=True)
 class Proof:
-    """One proof: a digest of the code, one of the inputs, and under what it was made."""
+    """One proof: a digest of the code, one of the inputs, and under what it was made.
+
+    `required` are the variables that made a missing browser, sandbox or cluster a failure, and not
+    a skipped test.
+    """
 
     code: str
     inputs: str
@@ -45,6 +51,7 @@ class Proof:
     seconds: float
     passed: int
     skipped: int
+    required: tuple[str, ...]
     commit: str
     date: str
     versions: Mapping[str, str]
@@ -62,6 +69,7 @@ def read_ledger(root: Path) -> dict[str, Proof]:
             **{
                 **entry,
                 "observed": Observed(**{k: tuple(v) for k, v in entry["observed"].items()}),
+                "required": tuple(entry["required"]),
             }
         )
         for name, entry in stored.items()
@@ -72,6 +80,13 @@ def write_ledger(root: Path, proofs: Mapping[str, Proof]) -> None:
     """Write the proofs of files that still exist, sorted by name."""
     kept = {name: asdict(proofs[name]) for name in sorted(proofs) if (root / name).is_file()}
     write_atomically(root / LEDGER, json.dumps(kept, indent=1, sort_keys=True) + "\n")
+
+
+def required() -> tuple[str, ...]:
+    """The variables `NBKIT_REQUIRE_…` that are set now: a lack fails and is not skipped."""
+    return tuple(
+        sorted(name for name, value in os.environ.items() if name.startswith(REQUIRE) and value)
+    )
 
 
 def code_of(

@@ -11,7 +11,13 @@ import pytest
 from nbkit.authoring.proof import proof_context
 from nbkit.authoring.stamp import finder_of
 from nbkit.authoring.suite.choice import KINDS, REASONS, STANDING, Subject, current_code
-from nbkit.authoring.suite.ledger import Proof, inputs_digest, read_ledger, write_ledger
+from nbkit.authoring.suite.ledger import (
+    Proof,
+    inputs_digest,
+    read_ledger,
+    required,
+    write_ledger,
+)
 from nbkit.authoring.suite.observe import observed_of
 
 NAMES = {
@@ -68,6 +74,7 @@ def keep(
             seconds=round(tally.seconds, 1),
             passed=tally.passed,
             skipped=tally.skipped,
+            required=required(),
             **proof_context(root),
         )
         kept.append(name)
