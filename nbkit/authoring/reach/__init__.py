@@ -4,6 +4,7 @@
 each that ignores docstrings, comments and format. `ran` compares it with what was executed.
 """
 
-from nbkit.authoring.reach.closure import Finder, Reach, reach_of
+from nbkit.authoring.reach.closure import Finder, reach_of
+from nbkit.authoring.reach.walk import Reach
 
 __all__ = ["Finder", "Reach", "reach_of"]

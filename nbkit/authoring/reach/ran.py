@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from nbkit.authoring.reach.closure import IMPORTING, Finder, Reach
+from nbkit.authoring.reach.closure import Finder
+from nbkit.authoring.reach.walk import IMPORTING, Reach
 
 Note = tuple[str, int, str]  # file from the root, first line of the code, "call" or "import"
 

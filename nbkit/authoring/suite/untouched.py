@@ -17,7 +17,7 @@ from typing import Any
 from nbkit.authoring.environment import page_environment, python_command
 from nbkit.authoring.execute import RUNNER
 from nbkit.authoring.page import join
-from nbkit.authoring.reach.closure import without_magics
+from nbkit.authoring.reach.sources import without_magics
 from nbkit.authoring.repository import find_root, relative
 from nbkit.authoring.split import TRY_IT
 
