@@ -12,7 +12,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from nbkit.authoring.code import RESULTS, Programs, code_of, script_of
+from nbkit.authoring.code import RESULTS, code_of, script_of
+from nbkit.authoring.reach import Finder
 from nbkit.authoring.results import RECORDED, Results
 from nbkit.code_tree import FOLDERS, git
 from nbkit.provenance import write_json
@@ -38,7 +39,7 @@ def backfill(root: Path) -> Iterator[str]:
         with tempfile.TemporaryDirectory(prefix="nbkit-commit-") as folder:
             then = Path(folder).resolve()
             _check_out(root, commit, then)
-            finder = Programs(then)
+            finder = Finder(then)
             for name, script in entries:
                 if not (then / script).is_file():
                     yield f"{name}: commit {commit[:7]} does not hold {script}"

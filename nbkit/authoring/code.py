@@ -12,7 +12,6 @@ from typing import Any
 
 from nbkit.authoring.reach import Finder
 from nbkit.authoring.reach.digests import code_digest, combined_digest
-from nbkit.authoring.reach.modules import Module
 
 PROGRAMS = ("studies", "benchmarks", "cluster_scripts")
 RESULTS = "results"
@@ -30,26 +29,12 @@ IMPORTED = " (import)"
 _SCRIPT = re.compile(r"[\w/]*\w\.py")
 
 
-class Programs(Finder):
-    """A finder for several programs of one checkout, which reads each module once."""
-
-    def __init__(self, root: Path) -> None:
-        """Begin with nothing read."""
-        super().__init__(root)
-        self._alive: list[ast.stmt] = []
-
-    def uses_of(self, module: Module, statement: ast.stmt) -> list[Any]:
-        """What a statement uses; it is kept, because the finder remembers it by its identity."""
-        self._alive.append(statement)
-        return super().uses_of(module, statement)
-
-
 def is_program(root: Path, path: Path) -> bool:
     """Whether a file is a program whose results the book keeps."""
     return path.is_relative_to(root) and path.relative_to(root).parts[0] in PROGRAMS
 
 
-def code_of(root: Path, script: Path, finder: Programs | None = None) -> dict[str, Any]:
+def code_of(root: Path, script: Path, finder: Finder | None = None) -> dict[str, Any]:
     """What a program reaches.
 
     Args:
@@ -61,7 +46,7 @@ def code_of(root: Path, script: Path, finder: Programs | None = None) -> dict[st
         "script" (from the root), "symbols" (dotted name to digest) and "digest" of them together.
 
     """
-    finder = finder or Programs(root)
+    finder = finder or Finder(root)
     own: dict[str, str] = {}
     reached: dict[str, str] = {}
     for path in _with_companions(root, script):

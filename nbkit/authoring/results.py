@@ -14,7 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from nbkit.authoring.code import Programs, changes, code_of, script_of
+from nbkit.authoring.code import changes, code_of, script_of
+from nbkit.authoring.reach import Finder
 from nbkit.authoring.result_line import stamp_of
 
 RECORDED = "studies/recorded_code.json"
@@ -69,7 +70,7 @@ class Results:
     def __init__(self, root: Path) -> None:
         """Read nothing yet."""
         self.root = root
-        self._finder = Programs(root)
+        self._finder = Finder(root)
         self._now: dict[Path, dict[str, str]] = {}
 
     def files(self) -> Iterator[tuple[Path, dict[str, Any]]]:

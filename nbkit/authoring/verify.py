@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nbkit import code_tree
+from nbkit.authoring.code import RESULTS, script_of
 from nbkit.authoring.heads import FOLDER as HEADS
 from nbkit.authoring.results import Results
 
@@ -42,12 +43,12 @@ def verify_stamps(root: Path) -> list[StampFinding]:
             for path in sorted((root / HEADS).glob("*.json"))
         ),
     ]
-    found = []
-    for path, stamp in stamps:
-        said = _verified(root, stamp)
-        if said is not None:
-            found.append(StampFinding(path.relative_to(root).as_posix(), *said))
-    return found
+    return [
+        StampFinding(path.relative_to(root).as_posix(), *said)
+        for path, stamp in stamps
+        for said in (_verified(root, stamp), _without_program(root, path, stamp))
+        if said is not None
+    ]
 
 
 def _verified(root: Path, stamp: dict[str, Any]) -> tuple[str, bool] | None:
@@ -69,3 +70,19 @@ def _verified(root: Path, stamp: dict[str, Any]) -> tuple[str, bool] | None:
     if other:
         return f"it ran other code than commit {commit[:7]} holds, in {where}", False
     return None
+
+
+def _without_program(root: Path, path: Path, stamp: dict[str, Any]) -> tuple[str, bool] | None:
+    """Whether the program of a result is in no commit: it was not tracked when it ran.
+
+    Only stamps without a tree can hide it: they looked at tracked files alone.
+    """
+    if stamp.get("tree") or RESULTS not in path.parts:
+        return None
+    script, commit = script_of(root, path), stamp["commit"]
+    if script is None or code_tree.git(root, "cat-file", "-e", f"{commit}^{{commit}}") is None:
+        return None
+    name = script.relative_to(root).as_posix()
+    if code_tree.git(root, "cat-file", "-e", f"{commit}:{name}") is not None:
+        return None
+    return f"its commit {commit[:7]} does not hold {name}, which ran", False

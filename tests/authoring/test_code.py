@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from nbkit.authoring.code import Programs, changes, code_of, is_program, script_of
+from nbkit.authoring.code import changes, code_of, is_program, script_of
+from nbkit.authoring.reach import Finder
 
 SCRIPT = '''"""A study."""
 from nbkit.losses import loss
@@ -123,7 +124,7 @@ def test_one_finder_for_many_programs_gives_what_each_gives_alone(root: Path) ->
     for number in range(40):
         extra = "".join(f"V{i} = {i + number}\n" for i in range(number))
         write(root, f"studies/s{number}.py", SCRIPT + extra)
-    finder = Programs(root)
+    finder = Finder(root)
     for path in sorted((root / "studies").glob("[!_]*.py")):
         assert code_of(root, path, finder) == code_of(root, path)
 

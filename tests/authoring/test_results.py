@@ -138,6 +138,15 @@ def test_what_cannot_be_verified_is_said(root: Path) -> None:
         assert said in str(found) and not found.is_error
 
 
+def test_a_program_that_was_in_no_commit_is_said(root: Path) -> None:
+    """Git's status of tracked files alone called such a run clean."""
+    write(root, "studies/late.py", "")
+    record(root, "studies/results/late.json", commit=git(root, "rev-parse", "HEAD"), clean=True)
+    (found,) = verify_stamps(root)
+    assert found.file == "studies/results/late.json" and not found.is_error
+    assert "does not hold studies/late.py, which ran" in found.problem
+
+
 def test_heads_are_verified_too(root: Path) -> None:
     edit_loss(root)
     stamp = {"commit": git(root, "rev-parse", "HEAD"), "clean": True, "tree": tree(root)}
