@@ -11,6 +11,7 @@ the same base and the same 4,000 pairs of its answers.
 """
 
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from nbkit.trainers import dpo_runs as runs
 from nbkit.trainers.dpo_config import DPOConfig
 from nbkit.trainers.dpo_recipe import LIVE, Base, flip_labels, longer_first, make_base, twins
 from studies._dpo_head import STEP_TOLERANCES, first_steps
-from studies._frame import Frame
+from studies._frame import Frame, partial_file, run_all
 
 SEEDS = (1, 2, 3)
 FLIPPED = 0.3
@@ -52,9 +53,8 @@ def pairs_of(data: str, base: Base, seed: int) -> list[Any]:
     return twins(base.pairs, seed=seed) if data == "twins" else base.pairs
 
 
-def work(task: tuple[str, int, str]) -> dict[str, Any]:
+def work(arm: str, seed: int, device: str) -> dict[str, Any]:
     """One arm of one seed."""
-    arm, seed, device = task
     data, config = ARMS[arm]
     base = make_base(seed, pairs=runs.PAIRS, device=device)
     pairs = pairs_of(data, base, seed)
@@ -80,9 +80,12 @@ def measure(out: Path, device: str = "cpu", jobs: int = 1) -> None:
     """Run the study and write its stamped result."""
     protocol = {name: {"data": data, **asdict(config)} for name, (data, config) in ARMS.items()}
     study = start_study(out, seeds=SEEDS, config=protocol)
-    pairs = [(arm, seed) for arm in ARMS for seed in SEEDS]
-    tasks = [(a, s, runs.spread_over(device, number)) for number, (a, s) in enumerate(pairs)]
-    study.finish({"runs": runs.pool(work, tasks, jobs), "protocol": protocol})
+    keys = [(arm, seed) for arm in ARMS for seed in SEEDS]
+    tasks = {key: partial(work, *key, runs.spread_over(device, n)) for n, key in enumerate(keys)}
+    kept = partial_file(out)
+    done = run_all(tasks, jobs=jobs, kept=kept)
+    study.finish({"runs": list(done.values()), "protocol": protocol})
+    kept.unlink()
 
 
 STUDY = Frame(__file__, measure, head, STEP_TOLERANCES)

@@ -2,17 +2,19 @@
 
 Protocol, fixed before the run; the settings were found on seed 101. All arms of a seed start from
 the same base. DPO and the reward model get the same 4,000 pairs of its answers, whose labels were
-drawn from the gold reward by Bradley-Terry. "ppo gold" is PPO on the gold reward itself, which no
-labeller can hand over; "ppo model" is PPO on the reward model. The number behind a name is beta,
-the coefficient of the KL in all three. Best of n draws n answers and keeps the best by the gold
-reward or by the reward model; its KL is the bound log n - (n - 1) / n. Everything is judged on
-answers to the held-out questions.
+drawn from the gold reward by Bradley-Terry. The reward model is trained and centred as that of
+chapter 21, with the settings that were tuned there. "ppo gold" is PPO on the gold reward itself,
+which no labeller can hand over; "ppo model" is PPO on the reward model. The number behind a
+name is beta, the coefficient of the KL in all three. Best of n draws n answers and keeps the best
+by the gold reward or by the reward model; its KL is the bound log n - (n - 1) / n. Everything is
+judged on answers to the held-out questions.
 """
 
 import copy
 import json
 import math
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +31,9 @@ from nbkit.trainers.dpo_recipe import LIVE, MAX_NEW_TOKENS, VOCABULARY, Base, id
 from nbkit.trainers.grpo_scoring import Completion
 from nbkit.trainers.rlhf import RLHFTrainer
 from nbkit.trainers.rlhf_config import RLHFConfig
+from nbkit.trainers.rlhf_recipe import Recipe
 from studies._dpo_head import STEP_TOLERANCES, first_steps
-from studies._frame import Frame, figures
+from studies._frame import Frame, figures, partial_file, run_all
 
 SEEDS = (1, 2, 3)
 DPO = replace(LIVE, steps=300)
@@ -38,7 +41,7 @@ PPO = RLHFConfig(
     updates=100, prompts=64, max_new_tokens=MAX_NEW_TOKENS, missing_eos_penalty=1.0, decay=True,
     value_learning_rate=2e-3,
 )  # fmt: skip
-REWARD_MODEL = rm.RewardModelConfig(steps=125, batch_size=64, learning_rate=2e-3)
+REWARD_MODEL = Recipe(pairs=runs.PAIRS).reward_model_steps()
 DPO_BETAS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 PPO_BETAS = (0.02, 0.05, 0.1, 0.2, 0.5)
 KINDS: dict[str, Kind] = {"dpo": "sigmoid", "ipo": "ipo"}
@@ -90,9 +93,8 @@ def best_of_n(base: Base, seed: int, samples: int = 64) -> dict[str, Any]:
     return {"curve": curve}
 
 
-def work(task: tuple[str, int, str]) -> dict[str, Any]:
+def work(arm: str, seed: int, device: str) -> dict[str, Any]:
     """One arm of one seed."""
-    arm, seed, device = task
     base = make_base(seed, pairs=runs.PAIRS, device=device)
     if arm == "best of n":
         return {"arm": arm, "seed": seed, **best_of_n(base, seed)}
@@ -153,19 +155,21 @@ def measure(
     study = start_study(out, seeds=SEEDS, config=protocol)
     # The slowest arms first, so that none is left running alone at the end.
     arms = sorted(ARMS, key=lambda arm: not arm.startswith("ppo"))
-    pairs = [(arm, seed) for arm in arms for seed in SEEDS]
-    tasks = [(a, s, runs.spread_over(device, number)) for number, (a, s) in enumerate(pairs)]
+    keys = [(arm, seed) for arm in arms for seed in SEEDS]
+    tasks = {key: partial(work, *key, runs.spread_over(device, n)) for n, key in enumerate(keys)}
     kept: dict[str, Any] = {"runs": []}
     if only:
-        tasks = [task for task in tasks if task[0].startswith(tuple(only.split(",")))]
-        anew = {task[0] for task in tasks}
+        tasks = {k: task for k, task in tasks.items() if k[0].startswith(tuple(only.split(",")))}
+        anew = {arm for arm, _ in tasks}
         old = json.loads(out.read_text())
         kept["runs"] = [run for run in old["runs"] if run["arm"] not in anew]
         kept["stamp"] = old.get("kept", old)["stamp"]
         kept["arms"] = sorted({run["arm"] for run in kept["runs"]})
-    found = kept.pop("runs") + runs.pool(work, tasks, jobs)
+    file = partial_file(out)
+    found = kept.pop("runs") + list(run_all(tasks, jobs=jobs, kept=file).values())
     result = {"runs": found, "protocol": protocol}
     study.finish({**result, "kept": kept} if kept else result)
+    file.unlink()
 
 
 PPO_METRICS = ("reward", "kl", "entropy", "policy_loss", "value_loss", "gradient_norm")

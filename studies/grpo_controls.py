@@ -140,6 +140,7 @@ def measure(
     device: str = "cpu",
     jobs: int = 1,
     minutes: float = math.inf,
+    keep: Path | None = None,
 ) -> None:
     """Run the study and write its stamped result.
 
@@ -148,11 +149,18 @@ def measure(
         device: of the training runs.
         jobs: runs at a time, each in a process of its own.
         minutes: no run begins later; seeds that then lack an arm are left out.
+        keep: a folder for the result of each run; what is there is not run again.
 
     """
     study = start_study(out, seeds=SEEDS, config=protocol(ARMS))
     bases, runs = run_arms(
-        ARMS, jobs=jobs, device=device, minutes=minutes, methods=METHODS, pass_at_k_of=tuple(ARMS)
+        ARMS,
+        jobs=jobs,
+        device=device,
+        minutes=minutes,
+        keep=keep,
+        methods=METHODS,
+        pass_at_k_of=tuple(ARMS),
     )
     result: dict[str, Any] = {"bases": bases, "summary": summary(runs, "GRPO"), "arms": runs}
     study.finish(result)

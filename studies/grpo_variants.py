@@ -59,6 +59,7 @@ def measure(
     device: str = "cpu",
     jobs: int = 1,
     minutes: float = math.inf,
+    keep: Path | None = None,
 ) -> None:
     """Run the study and write its stamped result.
 
@@ -67,10 +68,11 @@ def measure(
         device: of the training runs.
         jobs: runs at a time, each in a process of its own.
         minutes: no run begins later; seeds that then lack an arm are left out.
+        keep: a folder for the result of each run; what is there is not run again.
 
     """
     study = start_study(out, seeds=SEEDS, config=protocol(ARMS))
-    bases, runs = run_arms(ARMS, jobs=jobs, device=device, minutes=minutes)
+    bases, runs = run_arms(ARMS, jobs=jobs, device=device, minutes=minutes, keep=keep)
     against = {name: "GRPO" if "steps" not in name else "GRPO, 4 steps" for name in ARMS}
     result: dict[str, Any] = {"bases": bases, "summary": summary(runs, against), "arms": runs}
     study.finish(result)

@@ -29,7 +29,7 @@ from nbkit.trainers.best_of_n import best_of_n_curve
 from nbkit.trainers.reward_model import calibration, margins, reward_function
 from nbkit.trainers.rlhf_evaluation import evaluate, sample_table
 from nbkit.trainers.rlhf_recipe import Recipe, comparisons, stage_one, stage_three, stage_two
-from studies._frame import Frame, figures, run_all
+from studies._frame import Frame, figures, partial_file, run_all
 
 SEEDS = (11, 12, 13)
 BASE = Recipe()
@@ -203,10 +203,11 @@ def measure(
     todo = [(name, seed) for name in arms() if only in name for seed in chosen]
     # The longest first: runs with a large reward model.
     todo.sort(key=lambda job: "large" not in job[0])
-    done = run_all(
-        {job: partial(run, *job, device, updates) for job in todo}, jobs=jobs, tell=gained
-    )
+    tasks = {job: partial(run, *job, device, updates) for job in todo}
+    kept = partial_file(out)
+    done = run_all(tasks, jobs=jobs, kept=kept, tell=gained)
     study.finish({"runs": [done[job] for job in sorted(todo)]})
+    kept.unlink()
 
 
 def gained(result: dict[str, Any]) -> str:

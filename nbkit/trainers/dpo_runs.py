@@ -1,15 +1,19 @@
-"""What the studies of chapter 22 share: one run of DPO or PPO on the language world, and a pool."""
+"""What the studies of chapter 22 share: one run of DPO or PPO on the language world."""
 
 import copy
 import math
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from nbkit.envs.helpful import Pair, all_questions, gold_reward
+from nbkit.envs.helpful import (
+    Pair,
+    all_questions,
+    demonstrations,
+    encode_demonstrations,
+    gold_reward,
+)
 from nbkit.policies_value import ScalarModel
 from nbkit.trainers import reward_model as rm
 from nbkit.trainers.dpo import DPOConfig, DPOTrainer
@@ -76,12 +80,14 @@ LOGGED = ("loss", "accuracy", "margin", "logp_chosen", "logp_rejected")
 
 
 def make_reward_model(base: Base, config: rm.RewardModelConfig, seed: int) -> ScalarModel:
-    """A reward model on the base's body, from the same pairs that DPO gets; centred."""
+    """A reward model on the base's body, from the pairs of DPO; centred on demonstrations."""
     model = ScalarModel.from_causal(base.model)
     pairs = ids_of(base.pairs)
     rm.train(
         model, pairs, config, pad_id=VOCABULARY.pad_id, generator=generator(seed), progress=False
     )
+    examples = encode_demonstrations(demonstrations(500, seed=seed), VOCABULARY)
+    rm.centre(model, examples, pad_id=VOCABULARY.pad_id)
     return model
 
 
@@ -116,27 +122,6 @@ def run_ppo(
                 rounded({"step": float(update), **made.summary(), "reward": metrics["reward"]})
             )
     return {"curve": curve}
-
-
-def pool(
-    work: Callable[[tuple[str, int, str]], dict[str, Any]],
-    tasks: Sequence[tuple[str, int, str]],
-    jobs: int,
-) -> list[dict[str, Any]]:
-    """Run tasks (arm, seed, device) in parallel processes of one thread; results in their order."""
-    results: dict[int, dict[str, Any]] = {}
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=one_thread) as run:
-        numbers = {run.submit(work, task): number for number, task in enumerate(tasks)}
-        for done in as_completed(numbers):
-            number = numbers[done]
-            results[number] = done.result()
-            print(f"{len(results)} of {len(tasks)}: {tasks[number][:2]}", flush=True)
-    return [results[number] for number in range(len(tasks))]
-
-
-def one_thread() -> None:
-    """These models are too small for several threads."""
-    torch.set_num_threads(1)
 
 
 def spread_over(device: str, number: int) -> str:
