@@ -5,7 +5,8 @@ It stands in the executed notebook under `metadata.nbkit.draws`, beside the stam
     {"measured": date, "commit", "code": digest of the page's code, "processor", "versions",
      "draws": names of the draws, "processor_seconds": one a draw,
      "records": {name: values, one a draw},
-     "asserts": [{"cell", "text", "slack": one a draw, "holds": one a draw}, …]}
+     "asserts": [{"cell", "text", "slack": one a draw, "holds": one a draw}, …],
+     "ran": the functions of the checkout that ran}
 
 A slack is how far an assertion is from failing (negative: by how much it fails), None where it has
 none; `holds` is None on a draw on which the assertion did not run.
@@ -41,7 +42,7 @@ def rounded(values: Sequence[float | None]) -> list[float | None]:
     """Round to 6 significant digits, or to as many more as keep the spread within a hundredth."""
     wanted = spread(values)
     for digits in range(DIGITS, 18):
-        found = [None if value is None else _significant(value, digits) for value in values]
+        found = [None if value is None else significant(value, digits) for value in values]
         if wanted == 0 or abs(spread(found) - wanted) <= wanted / 100:
             break
     return found
@@ -66,7 +67,7 @@ def with_ranges(notebook: dict[str, Any], draws: dict[str, Any] | None) -> None:
         entry.pop("range", None)
         entry.pop("draws", None)
         values = known.get(entry["name"], [])
-        if len({_significant(value, DIGITS) for value in values}) > 1:
+        if len({significant(value) for value in values}) > 1:
             entry["range"] = [min(values), max(values)]
             entry["draws"] = len(values)
         output["data"]["text/plain"] = displayed(entry)
@@ -149,5 +150,6 @@ def _record_outputs(notebook: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _significant(value: float, digits: int) -> float:
+def significant(value: float, digits: int = DIGITS) -> float:
+    """Round to significant digits; what is infinite or no number stays."""
     return float(f"{value:.{digits}g}") if math.isfinite(value) else value

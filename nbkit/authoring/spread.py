@@ -1,12 +1,9 @@
 """`nbkit spread`: runs pages under several roundings and stores what moved, and by how much."""
 
 import json
-import subprocess
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,7 @@ from nbkit.authoring.environment import page_environment, python_command
 from nbkit.authoring.errors import UserError
 from nbkit.authoring.execute import RUNNER
 from nbkit.authoring.jobs import Job, Outcome, run_jobs
-from nbkit.authoring.measured import rounded, with_ranges
+from nbkit.authoring.measured import with_ranges
 from nbkit.authoring.page import (
     Content,
     Page,
@@ -23,16 +20,17 @@ from nbkit.authoring.page import (
     notebook_of_content,
     notebook_text,
 )
-from nbkit.authoring.record import RecordMismatch, stored_records
+from nbkit.authoring.reach.ran import Note, read_notes
+from nbkit.authoring.record import RecordMismatch
 from nbkit.authoring.repository import write_atomically
+from nbkit.authoring.spread_summary import summary
 from nbkit.authoring.stamp import outputs_digest, stored_stamp
-from nbkit.provenance import processor_name
 
-VERSIONED = ("torch", "numpy", "transformers")
 # Of processor time, for a page on one draw; without vector instructions all takes longer. The clock
 # is never reached: run_page.py ends what computes too long, or not at all.
 LIMIT_SECONDS = 1800.0
 CLOCK_SECONDS = 14400.0
+LOG_LINES = 10
 Say = Callable[[str], None]
 
 
@@ -43,6 +41,50 @@ class Measured:
     page: Page
     draws: dict[str, Any] | None
     problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Work:
+    """One page whose draws are run, and the folder for its files meanwhile."""
+
+    page: Page
+    content: Content
+    draws: list[str]
+    folder: Path
+
+    def name(self, draw: str) -> str:
+        return f"{self.page.name} ({draw})"
+
+    def result(self, draw: str) -> Path:
+        return self.folder / f"{draw}.json"
+
+    def jobs(self) -> list[Job]:
+        """One job a draw; the last one also notes which functions run, which takes a while."""
+        page, source, ran = self.page, self.folder / "page.ipynb", self.folder / "ran"
+        ran.mkdir(parents=True)
+        notebook = notebook_of_content(self.content, key=page.name)
+        source.write_text(json.dumps(notebook), encoding="utf-8")
+        noting = {"NBKIT_RAN": str(ran), "NBKIT_RAN_ROOT": str(page.root)}
+        jobs = []
+        for draw in self.draws:
+            environment = draw_environment(page_environment(page.root, page.text), draw)
+            files = (source, self.result(draw), page.root, page.text.parent)
+            jobs.append(
+                Job(
+                    name=self.name(draw),
+                    command=python_command(
+                        str(RUNNER), *map(str, files), str(LIMIT_SECONDS), "--asserts"
+                    ),
+                    folder=page.text.parent,
+                    environment=environment | (noting if draw == self.draws[-1] else {}),
+                    exclusive=bool(self.content.settings.get("exclusive")),
+                    limit_seconds=CLOCK_SECONDS,
+                )
+            )
+        return jobs
+
+    def notes(self) -> list[Note]:
+        return read_notes(self.folder / "ran")
 
 
 def measure(
@@ -62,31 +104,23 @@ def measure(
         say: prints one line of progress.
         done: called for each page when the last of its draws has ended.
     """
-    contents = {page.name: page.content() for page in pages}
-    jobs: list[Job] = []
-    results: dict[str, Path] = {}
     with tempfile.TemporaryDirectory(prefix="nbkit-spread-") as folder:
-        for number, page in enumerate(pages):
-            source = Path(folder, f"{number}.ipynb")
-            notebook = notebook_of_content(contents[page.name], key=page.name)
-            source.write_text(json.dumps(notebook), encoding="utf-8")
-            for draw in draws:
-                name = _job_name(page, draw)
-                results[name] = Path(folder, f"{number}-{draw}.json")
-                jobs.append(_job(name, page, contents[page.name], source, results[name], draw))
-
+        works = [
+            _Work(page, page.content(), draws, Path(folder, str(number)))
+            for number, page in enumerate(pages)
+        ]
         outcomes: dict[str, Outcome] = {}
 
         def finish(outcome: Outcome) -> None:
             say(f"{outcome.job.name}: ended after {outcome.seconds:.0f} s")
             outcomes[outcome.job.name] = outcome
-            for page in pages:
-                names = {_job_name(page, draw) for draw in draws}
+            for work in works:
+                names = {work.name(draw) for draw in draws}
                 if outcome.job.name in names and names <= set(outcomes):
-                    done(_measured(page, contents[page.name], draws, outcomes, results))
+                    done(_measured(work, outcomes))
 
         run_jobs(
-            jobs,
+            [job for work in works for job in work.jobs()],
             workers,
             on_line=lambda job, line: say(f"{job.name}: {line}"),
             on_outcome=finish,
@@ -125,116 +159,35 @@ def storable(page: Page) -> dict[str, Any]:
     return notebook
 
 
-def _job_name(page: Page, draw: str) -> str:
-    return f"{page.name} ({draw})"
-
-
-def _job(name: str, page: Page, content: Content, source: Path, result: Path, draw: str) -> Job:
-    files = (str(RUNNER), str(source), str(result), str(page.root), str(page.text.parent))
-    return Job(
-        name=name,
-        command=python_command(*files, str(LIMIT_SECONDS), "--asserts"),
-        folder=page.text.parent,
-        environment=draw_environment(page_environment(page.root, page.text), draw),
-        exclusive=bool(content.settings.get("exclusive")),
-        limit_seconds=CLOCK_SECONDS,
-    )
-
-
-def _measured(
-    page: Page,
-    content: Content,
-    draws: list[str],
-    outcomes: dict[str, Outcome],
-    results: dict[str, Path],
-) -> Measured:
-    problems, found = [], []
-    for draw in draws:
-        outcome = outcomes[_job_name(page, draw)]
-        if not outcome.passed or not results[outcome.job.name].exists():
-            tail = "\n".join(outcome.log.splitlines()[-10:])
-            problems.append(f"{outcome.job.name} did not run\n{tail}")
-            continue
-        result = json.loads(results[outcome.job.name].read_text(encoding="utf-8"))
-        if error := result["error"]:
-            line = next((line for line in error["source"].splitlines() if line.strip()), "")
-            problems.append(
-                f"{outcome.job.name}: code cell {error['cell']} (`{line.strip()}`) stops it: "
-                f"{error['name']}: {error['message']}"
-            )
-            continue
-        found.append(result)
-    if page.content() != content:
+def _measured(work: _Work, outcomes: dict[str, Outcome]) -> Measured:
+    page, problems, results = work.page, [], []
+    for draw in work.draws:
+        result, problem = _result(work, draw, outcomes[work.name(draw)])
+        results.append(result)
+        if problem:
+            problems.append(problem)
+    if page.content() != work.content:
         problems.append(f"{page.name} changed while it ran; run `nbkit spread` on it again")
     if not problems:
         try:
-            return Measured(page, summary(page, content, draws, found))
+            found = summary(page, work.content, work.draws, results, work.notes())
+            return Measured(page, found)
         except (UserError, RecordMismatch) as error:
             problems.append(str(error))
     return Measured(page, None, tuple(problems))
 
 
-def summary(
-    page: Page, content: Content, draws: list[str], results: list[dict[str, Any]]
-) -> dict[str, Any]:
-    """Put the results of a page's draws side by side, in the form that is stored.
-
-    Args:
-        page: the page.
-        content: its text as it was run.
-        draws: the names of the draws.
-        results: what run_page.py returned for each of them.
-
-    Raises:
-        UserError: a figure is recorded on some draws only.
-    """
-    records = [stored_records(result["notebook"]) for result in results]
-    names = list(dict.fromkeys(name for found in records for name in found))
-    for name in names:
-        missing = [draw for draw, found in zip(draws, records, strict=True) if name not in found]
-        if missing:
-            raise UserError(
-                f"{page.name}: record {name!r} is missing on the draw {missing[0]}; "
-                "record the same figures whatever the run gives"
-            )
-    notes = [{(one["cell"], one["text"]): one for one in result["asserts"]} for result in results]
-    keys = sorted({key for found in notes for key in found}, key=lambda key: key[0])
-    asserts = []
-    for cell, text in keys:
-        ran = [found.get((cell, text), {}) for found in notes]
-        slack = rounded([one.get("slack") for one in ran])
-        asserts.append(
-            {
-                "cell": cell,
-                "text": text,
-                "slack": slack if any(value is not None for value in slack) else None,
-                "holds": [one.get("holds") for one in ran],
-            }
-        )
-    return {
-        "measured": datetime.now(UTC).date().isoformat(),
-        "commit": _commit(page.root),
-        "code": content.code_digest,
-        "processor": processor_name(),
-        "versions": _versions(),
-        "draws": draws,
-        "processor_seconds": [round(result["processor_seconds"], 1) for result in results],
-        "records": {name: rounded([found[name]["value"] for found in records]) for name in names},
-        "asserts": asserts,
-    }
-
-
-def _commit(root: Path) -> str:
-    words = ["git", "-C", str(root), "rev-parse", "HEAD"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    return done.stdout.strip() if done.returncode == 0 else "unknown"
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for package in VERSIONED:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+def _result(work: _Work, draw: str, outcome: Outcome) -> tuple[dict[str, Any], str]:
+    """What run_page.py returned for one draw, and a sentence where the page did not end well."""
+    if not outcome.passed or not work.result(draw).exists():
+        tail = "\n".join(outcome.log.splitlines()[-LOG_LINES:])
+        return {}, f"{outcome.job.name}: did not run\n{tail}"
+    result = json.loads(work.result(draw).read_text(encoding="utf-8"))
+    error = result["error"]
+    if error is None:
+        return result, ""
+    line = next((line for line in error["source"].splitlines() if line.strip()), "")
+    return result, (
+        f"{outcome.job.name}: code cell {error['cell']} (`{line.strip()}`) stops it: "
+        f"{error['name']}: {error['message']}"
+    )
