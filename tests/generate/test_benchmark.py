@@ -41,9 +41,9 @@ def test_aims_are_met_or_not():
 def test_a_section_that_fails_or_hangs_is_recorded_and_the_next_one_runs(tmp_path, capsys):
     started = benchmark.provenance.start(seeds=[0], config={}, watched=("nbkit",))
     bench = benchmark.Bench("cpu", tmp_path / "out.json", started, 100.0)
-    bench.run("fails", 5, lambda: 1 / 0)
-    bench.run("hangs", 0.1, lambda: [time.sleep(0.01) for _ in range(3000)])
-    bench.run("works", 5, lambda: {"x": 1})
+    bench.run("fails", 100, lambda: 1 / 0)
+    bench.run("hangs", 0.1, lambda: [time.sleep(0.01) for _ in range(30_000)])
+    bench.run("works", 100, lambda: {"x": 1})
     sections = json.loads((tmp_path / "out.json").read_text())["sections"]
     assert sections["fails"]["error"].startswith("ZeroDivisionError")
     assert sections["hangs"]["status"] == "out of time"
@@ -68,7 +68,7 @@ def test_one_command_on_a_cpu(tmp_path):
     out = tmp_path / "generate.json"
     command = [sys.executable, str(ROOT / "benchmarks/generate.py"), "--device", "cpu", "--quick"]
     only = ["--only", "pairs tiny batch 1", "vllm", "--out", str(out)]
-    subprocess.run([*command, *only], check=True, capture_output=True, timeout=120)
+    subprocess.run([*command, *only], check=True, capture_output=True, timeout=600)
     data = json.loads(out.read_text())
     assert {entry["status"] for entry in data["sections"].values()} == {"ok"}
     assert len(data["sections"]["pairs tiny batch 1"]["result"]["ours_seconds"]) == 2

@@ -152,20 +152,21 @@ def test_weights_updated_in_place_or_replaced_are_seen(family):
 
 
 def test_every_single_weight_counts():
+    """Other numbers, not larger ones: the norms of Qwen3 divide a common factor out again."""
     model = make("qwen3", tie_word_embeddings=False)
     prompts = some_prompts((6,))
     keywords = {"seeds": 0, "max_new_tokens": 4}
+    noise = torch.Generator().manual_seed(1)
     before = generate(model, prompts, **keywords).logprobs
-    used = torch.tensor(sorted({*prompts[0], *generate(model, prompts, **keywords).lists()[0]}))
     for name, parameter in model.named_parameters():
         kept = parameter.detach().clone()
         with torch.no_grad():
-            parameter.mul_(1.5)
+            parameter += 0.5 * kept.abs().mean() * torch.randn(kept.shape, generator=noise)
         after = generate(model, prompts, **keywords).logprobs
-        assert not torch.equal(before, after), f"{name} is not read"
+        assert (after - before).abs().max() > 0.05, f"{name} is not read"
         with torch.no_grad():
             parameter.copy_(kept)
-    assert torch.equal(generate(model, prompts, **keywords).logprobs, before) and used.numel()
+    assert torch.equal(generate(model, prompts, **keywords).logprobs, before)
 
 
 def test_dropout_is_never_applied_and_the_mode_is_left_alone():

@@ -2,6 +2,7 @@
 
 import copy
 import time
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -20,7 +21,7 @@ from tests.rlvr.small import PROBLEMS, VOCABULARY, model
 
 def ring():
     """Sums of tensors of sizes that the ranks do and do not divide; what torch says."""
-    world = join("cpu", timeout_s=30)
+    world = join("cpu", timeout_s=300)
     found = []
     for shape in ((7,), (4, 6), (1,), ()):
         x = torch.arange(1.0, 1.0 + torch.Size(shape).numel()).view(shape) * (world.rank + 1)
@@ -51,7 +52,7 @@ def gap(found, right):
 
 
 def by_hand():
-    world = join("cpu", timeout_s=30)
+    world = join("cpu", timeout_s=300)
     rank, size = world.rank, world.size
     net, right = mean_gradients()
     mine = rows()[rank::size]
@@ -121,7 +122,7 @@ def by_hand():
 
 def unequal_counts():
     """FAULTS D05: loss w·x, rank 0 has [1, 1], rank 1 has [4]; gradients right and naive."""
-    join("cpu", timeout_s=30)
+    join("cpu", timeout_s=300)
     x = [torch.tensor([1.0, 1.0]), torch.tensor([4.0])][dist.get_rank()]
     found = {}
     for name in ("right", "naive"):
@@ -142,7 +143,7 @@ def seeds():
     """Data order, sampling streams, and what G completions look like under equal seeds."""
     from nbkit.generate import generate
 
-    world = join("cpu", timeout_s=30)
+    world = join("cpu", timeout_s=300)
     net = model()
     prompt = [VOCABULARY.encode(PROBLEMS[0].prompt)]
     options = {"max_new_tokens": 8, "eos_ids": VOCABULARY.eos_id, "pad_id": VOCABULARY.pad_id}
@@ -158,29 +159,38 @@ def seeds():
 
 
 # The rank that waits in vain must be the one that fails: the other one sleeps until it is stopped.
-PATIENCE_S, SLEEP_S = 15, 60
+PATIENCE_S, SLEEP_S = 4, 600
+
+
+def lose_patience():
+    """From here on a message that does not come fails soon; a slow start has done no harm."""
+    dist.distributed_c10d._set_pg_timeout(timedelta(seconds=PATIENCE_S))
 
 
 def gathers(everyone):
     """FAULTS D20 (i): the whole state, asked for by all ranks or by the main one alone."""
     torch.set_num_threads(1)
-    patience = 60 if everyone else PATIENCE_S
-    parallel = connect(ParallelConfig(backend="fsdp2"), join("cpu", timeout_s=patience))
+    parallel = connect(ParallelConfig(backend="fsdp2"), join("cpu", timeout_s=300))
     parallel.prepare(model(), torch.optim.AdamW)
     parallel.barrier()
-    if not everyone and not parallel.world.is_main:
-        time.sleep(SLEEP_S)
+    if not everyone:
+        lose_patience()
+        if not parallel.world.is_main:
+            time.sleep(SLEEP_S)
     return sum(x.numel() for x in parallel.whole_state().values())
 
 
 def decodes(sync):
     """FAULTS D20 (ii): EOS at decode step 2 on rank 0 and at 5 on rank 1, limit 8."""
     torch.set_num_threads(1)
-    patience = 60 if sync else PATIENCE_S
-    parallel = connect(ParallelConfig(backend="fsdp2"), join("cpu", timeout_s=patience))
+    parallel = connect(ParallelConfig(backend="fsdp2"), join("cpu", timeout_s=300))
     parallel.prepare(model(), torch.optim.AdamW)
     end = (2, 5)[parallel.world.rank]
     prompt = torch.tensor([[3, 4, 5]])
+    parallel.model(input_ids=prompt, use_cache=False)  # what the first call prepares takes longest
+    parallel.barrier()
+    if not sync:
+        lose_patience()
 
     @torch.no_grad()
     def next_token(ids):
@@ -197,7 +207,7 @@ def decodes(sync):
 def frozen():
     """DDP refuses a model without gradients; `prepare` says what to do; `frozen` does it."""
     torch.set_num_threads(1)
-    parallel = connect(ParallelConfig(backend="ddp"), join("cpu", timeout_s=30))
+    parallel = connect(ParallelConfig(backend="ddp"), join("cpu", timeout_s=300))
     net = model().requires_grad_(False)
     found = {}
     try:
@@ -215,7 +225,7 @@ def frozen():
 
 
 def fails(rank):
-    world = join("cpu", timeout_s=30)
+    world = join("cpu", timeout_s=300)
     if world.rank == rank:
         raise ValueError("this rank has bad luck")
     dist.barrier()

@@ -53,6 +53,7 @@ def test_what_is_repeated(kind):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("compiled_anew")
 @pytest.mark.parametrize("kind", ["full", "wide"])
 def test_a_compiled_block_repeats_no_more(kind):
     plain, least = backward("none", False)

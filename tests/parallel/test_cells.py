@@ -23,14 +23,14 @@ def test_a_function_of_a_cell_takes_along_what_it_mentions(capsys):
         return factor * x
 
     def job(x):
-        world = join("cpu", timeout_s=30)
+        world = join("cpu", timeout_s=300)
         y = scaled(x + world.rank)
         dist.all_reduce(y)
         print(f"threads: {torch.get_num_threads()}")
         print("that was all")
         return y, world.rank
 
-    made = in_ranks(job, 2, torch.tensor([1.0, 2.0]), timeout_s=60)
+    made = in_ranks(job, 2, torch.tensor([1.0, 2.0]), timeout_s=600)
     assert [rank for _, rank in made] == [0, 1]
     assert all(torch.equal(y, torch.tensor([9.0, 15.0])) for y, _ in made)
     said = [f"rank {rank}: {line}" for rank in (0, 1) for line in ("threads: 1", "that was all")]
@@ -41,13 +41,13 @@ def test_a_cell_that_fails_says_where():
     jobs.warm()
 
     def job():
-        world = join("cpu", timeout_s=30)
+        world = join("cpu", timeout_s=300)
         if world.rank == 1:
             print("so far so good")
             warnings.warn("a bad sign", UserWarning, stacklevel=1)
             raise ValueError("out of luck")
 
     with pytest.raises(RanksFailedError, match=r"rank 1 raised(.|\n)*out of luck") as caught:
-        in_ranks(job, 2, timeout_s=60)
+        in_ranks(job, 2, timeout_s=600)
     assert "so far so good" in str(caught.value)
     assert "a bad sign" in str(caught.value)

@@ -1,11 +1,5 @@
 """Shards: only what the run wrote is opened; a kill leaves the last good one; export and back."""
 
-import os
-import signal
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
@@ -14,30 +8,15 @@ from typer.testing import CliRunner
 from nbkit.cluster.checkpoints import BrokenCheckpointError
 from nbkit.parallel import ParallelConfig, connect, deepspeed_setup
 from nbkit.parallel.commands import app
-from nbkit.parallel.deepspeed_setup import drop_dead_locks
 from nbkit.parallel.export import export_run, import_model, newest, note_model
+from nbkit.parallel.launch import RanksFailedError
 from nbkit.parallel.manifest import ManifestError, read_manifest, write_manifest
-from nbkit.parallel.ports import candidate, ephemeral_range, free_port
 from nbkit.parallel.world import World, leave
+from tests.parallel import jobs, killed_jobs
+from tests.parallel.killed_jobs import adamw, prepared, step
 from tests.rlvr.small import model
 
 pytestmark = pytest.mark.chapter(33)
-
-
-def adamw(parameters):
-    return torch.optim.AdamW(parameters, lr=1e-2)
-
-
-def prepared(seed=0):
-    parallel = connect(ParallelConfig(), World())
-    parallel.prepare(model(seed=seed), adamw)
-    return parallel
-
-
-def step(parallel):
-    ids = torch.arange(8).view(2, 4) + 2
-    parallel.backward(parallel.model(input_ids=ids, labels=ids).loss)
-    parallel.step(1.0)
 
 
 def weights(parallel):
@@ -174,24 +153,6 @@ def test_a_step_needs_a_gradient():
         step(parallel)
 
 
-def test_processes_that_have_not_joined_are_refused():
-    with pytest.raises(ValueError, match="2 processes, but this one has not joined"):
-        connect("ddp", World(0, 2))
-
-
-def test_helpers_of_another_torch_or_python_lie_elsewhere():
-    versions = [("2.13.0+cpu", (3, 11)), ("2.11.0+cpu", (3, 11)), ("2.13.0+cpu", (3, 12))]
-    folders = [deepspeed_setup.cache_of(*version) for version in versions]
-    assert [folder.name for folder in folders] == [
-        "torch2.13.0_cpu_py311",
-        "torch2.11.0_cpu_py311",
-        "torch2.13.0_cpu_py312",
-    ]
-    assert (
-        deepspeed_setup.cache_of(torch.__version__, sys.version_info[:2]) == deepspeed_setup.CACHE
-    )
-
-
 def test_a_manifest_lists_folders_below(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "x").write_text("1")
@@ -202,41 +163,11 @@ def test_a_manifest_lists_folders_below(tmp_path):
         read_manifest(tmp_path)
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-import torch.distributed.checkpoint as dcp
-import nbkit.parallel.checkpoint as checkpoint
-from tests.parallel.test_checkpoint import prepared, step
-parallel = prepared()
-step(parallel)
-run, where = Path(sys.argv[1]), sys.argv[2]
-parallel.save(run, 1)
-step(parallel)
-die = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
-if where == "shards":
-    whole = os.fsync
-    os.fsync = die
-elif where == "manifest":
-    checkpoint.write_manifest = die
-else:
-    Path.rename = die
-parallel.save(run, 2)
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["shards", "manifest", "rename"])
 def test_a_kill_during_the_save_leaves_the_last_good_one(tmp_path, where):
-    root = Path(__file__).resolve().parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path), where],
-        cwd=root,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        timeout=120,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()[-2000:]
+    with pytest.raises(RanksFailedError, match="rank 0 was killed by SIGKILL"):
+        jobs.ranks(1, killed_jobs.second_save, str(tmp_path), where)
     assert {p.name for p in (tmp_path / "checkpoints").iterdir()} == {
         "step_00000001",
         "step_00000002.new",
@@ -279,39 +210,6 @@ def test_the_command(run, tmp_path):
     assert "config.json" in str(bad.exception)
 
 
-def test_ports_do_not_clash():
-    assert candidate(7) != candidate(8)
-    low, high = ephemeral_range()
-    port = free_port(123)
-    assert not low <= port <= high
-    import socket
-
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", port))
-        assert free_port(123) != port
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"backend": "zero4"}, "backend must be one of"),
-        ({"precision": "fp8"}, "precision"),
-        ({"backend": "zero3-nvme"}, "nvme_path"),
-        ({"bucket_mb": 0}, "bucket_mb"),
-        ({"bucket_mb": 2.5}, "bucket_mb must be a whole number; got 2.5"),
-        ({"compile": "no"}, "compile must be True or False; got 'no'"),
-        ({"reshard_after_forward": "no"}, "reshard_after_forward must be True or False"),
-        ({"backend": "zero3-nvme", "nvme_path": ""}, "nvme_path is empty"),
-        ({"seed": "7"}, "seed must be a whole number"),
-        ({"backend": "zero3", "compile": True}, "compile does not go with backend 'zero3'"),
-        ({"backend": "zero3-offload", "compile": True}, "choose 'fsdp2' or 'zero2'"),
-    ],
-)
-def test_settings_that_do_not_fit(settings, words):
-    with pytest.raises(ValueError, match=words):
-        ParallelConfig(**settings)
-
-
 def test_single_among_several_and_gradients_that_are_not_finite():
     with pytest.raises(ValueError, match="2 processes"):
         connect("single", World(0, 2))
@@ -332,14 +230,3 @@ def test_a_disk_without_its_library_is_refused(monkeypatch, tmp_path):
             parallel.prepare(model(), adamw)
     finally:
         leave()
-
-
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
-def test_locks_of_killed_compilations_are_dropped_and_held_ones_are_not(tmp_path):
-    for name in ("held", "dead"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "lock").touch()
-    with (tmp_path / "held" / "lock").open():
-        assert drop_dead_locks(tmp_path) == [tmp_path / "dead" / "lock"]
-        assert (tmp_path / "held" / "lock").exists()
-    assert not (tmp_path / "dead" / "lock").exists()

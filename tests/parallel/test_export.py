@@ -1,11 +1,5 @@
 """Export and back: runs of the trainers, value models, what cannot be exported, killed imports."""
 
-import os
-import signal
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
@@ -15,16 +9,14 @@ from nbkit.adapters import add_adapters
 from nbkit.parallel import ParallelConfig, connect
 from nbkit.parallel.commands import app
 from nbkit.parallel.export import export_run, import_model, newest, note_model, note_models
+from nbkit.parallel.launch import RanksFailedError
 from nbkit.parallel.world import World
 from nbkit.policies_value import ScalarModel
-from tests.parallel import export_jobs, jobs
+from tests.parallel import export_jobs, jobs, killed_jobs
+from tests.parallel.killed_jobs import adamw
 from tests.rlvr.small import model
 
 pytestmark = pytest.mark.chapter(33)
-
-
-def adamw(parameters):
-    return torch.optim.AdamW(parameters, lr=1e-2)
 
 
 def alone(net):
@@ -92,29 +84,13 @@ def test_models_without_a_shape_and_adapters_are_not_exported(run, tmp_path):
         export_run(run, tmp_path / "hub")
 
 
-KILLED_IMPORT = """
-import os, signal, sys
-from pathlib import Path
-import nbkit.parallel.export as export
-die = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
-setattr(export, sys.argv[3], die)
-export.import_model(Path(sys.argv[1]), Path(sys.argv[2]))
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["write_manifest", "note_model", "publish"])
 def test_a_killed_import_can_be_called_again(run, tmp_path, where):
     hub, back = tmp_path / "hub", tmp_path / "back"
     export_run(run, hub)
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED_IMPORT, str(hub), str(back), where],
-        cwd=Path(__file__).resolve().parents[2],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        timeout=120,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()[-2000:]
+    with pytest.raises(RanksFailedError, match="rank 0 was killed by SIGKILL"):
+        jobs.ranks(1, killed_jobs.killed_import, str(hub), str(back), where)
     assert [p.name for p in (back / "checkpoints").iterdir()] == ["step_00000000.new"]
     (back / "checkpoints" / "step_00000000.new" / "left over").touch()
     import_model(hub, back)

@@ -37,7 +37,7 @@ def test_a_kill_leaves_the_last_good_checkpoint(ranks, delay_s, tmp_path):
     killer.start()
     try:
         with pytest.raises(RanksFailedError, match="a rank failed") as caught:
-            jobs.ranks(2, jobs.saves_for_ever, str(tmp_path), timeout_s=60)
+            jobs.ranks(2, jobs.saves_for_ever, str(tmp_path), timeout_s=600)
     finally:
         done.set()
         killer.join()

@@ -114,6 +114,7 @@ def test_chunks_are_of_one_size_and_cover_all_rows(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("compiled_anew")
 def test_compiled_chunks_score_alike():
     g = torch.Generator().manual_seed(0)
     hidden = torch.randn(2, 5, 8, generator=g, requires_grad=True)

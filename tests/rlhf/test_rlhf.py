@@ -97,7 +97,9 @@ def test_logprobs_and_values_row_by_row():
 
 def test_the_ratio_is_one_before_the_first_step():
     whole = trainer(settings(minibatches=1, epochs=1)).step()
-    assert whole["ratio_error"] == 0.0  # the same rows in the same pass: to the bit
+    # The same rows in the same pass, with and without a gradient: at most two units in the last
+    # place of a log-probability between -8 and -4 (none with AVX2, one with plain instructions).
+    assert whole["ratio_error"] <= 2**-20
     parts = trainer(settings(minibatches=3, epochs=2)).step()
     assert parts["ratio_error"] < 1e-5 and parts["steps"] == 6
     assert whole["sampler_error"] < 1e-4

@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Iterator
 from multiprocessing.shared_memory import SharedMemory
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import torch
 from nbkit.envs import workers as module
 from nbkit.envs.rendering import NoRenderer, choose_backend
 from nbkit.envs.workers import PixelWorkers
+from tests.parallel import jobs
 
 pytestmark = [pytest.mark.slow, pytest.mark.chapter(41)]
 STILL = torch.zeros(2, 2)
@@ -21,7 +23,11 @@ STILL = torch.zeros(2, 2)
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Names of the shared memory that a test makes; at its end, no child and no memory is left."""
+    """Names of the shared memory that a test makes; at its end, no child and no memory is left.
+
+    The processes come from the fork server, which has no driver open either and has imported torch;
+    `test_worker_processes_give_the_frames_of_one_process` starts them as a reader does.
+    """
     try:
         choose_backend()
     except NoRenderer:
@@ -34,6 +40,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return memory
 
     monkeypatch.setattr(module, "SharedMemory", noted)
+    jobs.warm()
+    served = SimpleNamespace(get_context=lambda _: mp.get_context("forkserver"))
+    monkeypatch.setattr(module, "mp", served)
     before = set(mp.active_children())
     yield names
     assert set(mp.active_children()) <= before

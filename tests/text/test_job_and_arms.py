@@ -1,11 +1,13 @@
+import contextlib
 import json
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
 import pytest
 import torch
 import yaml
+from pydantic import ValidationError
 
 from nbkit.policies import make_policy
 from nbkit.rewards.text import contains_keyword
@@ -24,25 +26,31 @@ TINY = {
 }
 
 
+def start_job(settings, monkeypatch):
+    """The script from its first line to its last, as a process would run it."""
+    script = ROOT / "cluster_scripts" / "reinforce_text" / "train.py"
+    monkeypatch.setattr(sys, "argv", [str(script), str(settings)])
+    with contextlib.chdir(ROOT):
+        runpy.run_path(str(script), run_name="__main__")
+
+
 @pytest.mark.slow
-def test_the_tangled_job_runs_and_stamps_its_result(tmp_path):
+def test_the_tangled_job_runs_and_stamps_its_result(tmp_path, monkeypatch):
     out = tmp_path / "result.json"
     settings = tmp_path / "tiny.yaml"
     settings.write_text(yaml.safe_dump(TINY | {"seeds": [3], "out": str(out)}))
-    script = ROOT / "cluster_scripts" / "reinforce_text" / "train.py"
-    subprocess.run([sys.executable, script, settings], check=True, timeout=200, cwd=ROOT)
+    start_job(settings, monkeypatch)
     result = json.loads(out.read_text())
     assert [(run["seed"], run["beta"]) for run in result["runs"]] == [(3, 0.0), (3, 0.1)]
     assert result["stamp"]["config"]["width"] == 16 and result["stamp"]["commit"]
 
 
 @pytest.mark.slow
-def test_a_misspelt_setting_of_the_job_is_refused(tmp_path):
+def test_a_misspelt_setting_of_the_job_is_refused(tmp_path, monkeypatch):
     settings = tmp_path / "bad.yaml"
     settings.write_text(yaml.safe_dump({"updates": "many"}))
-    script = ROOT / "cluster_scripts" / "reinforce_text" / "train.py"
-    done = subprocess.run([sys.executable, script, settings], capture_output=True, text=True)
-    assert done.returncode != 0 and "updates" in done.stderr
+    with pytest.raises(ValidationError, match="updates"):
+        start_job(settings, monkeypatch)
 
 
 def test_an_arm_starts_from_a_copy_and_reports_before_and_after(vocabulary):
