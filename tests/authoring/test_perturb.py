@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -129,3 +130,11 @@ def test_the_variable_perturbs_every_process(tmp_path):
     plain = process(run, paths=[], PYTHONHASHSEED="0").split()
     moved = process(run, paths=[], PYTHONHASHSEED="0", NBKIT_PERTURB="1").split()
     assert plain[0] == plain[1] and moved[0] == moved[1] and plain[0] != moved[0]
+
+
+def test_of_a_sharded_tensor_this_ranks_part_is_perturbed():
+    whole = torch.randn(40, generator=torch.Generator().manual_seed(0))
+    sharded = SimpleNamespace(_local_tensor=whole[:20].clone())
+    perturb.perturb(sharded)
+    perturb.perturb(whole)
+    assert torch.equal(sharded._local_tensor, whole[:20])
