@@ -1,5 +1,6 @@
 """From some code to everything of the checkout that it can come to."""
 
+import ast
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -21,8 +22,8 @@ class Finder(Sources):
         """Follow code to its end.
 
         Args:
-            sources: Python sources that run together, as the cells of a page do; lines of IPython
-                magic are ignored, and a source that is not Python reaches nothing.
+            sources: Python sources that run together, as the cells of a page do; in a source that
+                is not Python, only the modules count that it names.
             scripts: files that are run as programs.
             modules: dotted names of modules that are reached whole.
         """
@@ -30,9 +31,9 @@ class Finder(Sources):
         walk = Walk(self)
         page = Module("", self.root / "page", "")
         for source in sources:
-            tree = parsed(source)
-            if tree is not None:
-                page.add(tree)
+            # A cell of another language may still name a module that it runs.
+            tree = parsed(source) or ast.parse(f"str({source!r})")
+            page.add(tree)
         walk.run_whole(page)
         for script in scripts:
             walk.run_whole(self.script(script))

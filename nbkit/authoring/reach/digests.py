@@ -55,6 +55,8 @@ def _write(value: object, parts: list[str]) -> None:
             if name in _SILENT or child is None or child == []:
                 continue
             parts.append(name)
+            if isinstance(value, ast.JoinedStr):
+                child = _joined(child)
             whole = name == "body" and isinstance(value, _WITH_DOCSTRING)
             _write(body_without_docstring(value) if whole else child, parts)
         parts.append(".")
@@ -64,3 +66,16 @@ def _write(value: object, parts: list[str]) -> None:
             _write(child, parts)
     else:
         parts.append(repr(value))
+
+
+def _joined(values: list[ast.expr]) -> list[ast.expr | str]:
+    """The parts of an f-string; Python 3.12 gives empty ones, and splits what 3.11 gives whole."""
+    found: list[ast.expr | str] = []
+    for part in values:
+        if not isinstance(part, ast.Constant):
+            found.append(part)
+        elif found and isinstance(found[-1], str):
+            found[-1] += str(part.value)
+        elif part.value:
+            found.append(str(part.value))
+    return found

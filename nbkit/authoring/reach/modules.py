@@ -16,7 +16,9 @@ _SHAPING = {
     *("torch.inference_mode", "runtime_checkable", "overload", "final", "triton.jit"),
     *("singledispatch", "functools.singledispatch"),
 }
-_BLOCKS = (ast.If, ast.Try, ast.With, ast.For, ast.While)
+_BLOCKS = (ast.If, ast.Try, ast.TryStar, ast.With, ast.For, ast.While, ast.Match)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,12 @@ class Module:
         path: the file.
         package: the package that its relative imports start from.
         source: its text.
-        definitions: the statements that bind each name of the module, imports apart.
-        imports: the names that imports bind.
+        definitions: the statements that bind each name of the module, imports apart; blocks that
+            import a name and functions that call it `global` are among them.
+        imports: what imports bind each name to; one of several may stand in another branch.
+        stars: the modules whose names `from … import *` takes over.
         typed: the names that are bound under `if TYPE_CHECKING` alone.
+        imported: everything that importing the module loads.
         effects: statements that do something when the module is imported.
         main: the statements under `if __name__ == "__main__"`.
     """
@@ -48,8 +53,9 @@ class Module:
     package: str
     source: str = ""
     definitions: dict[str, list[ast.stmt]] = field(default_factory=dict)
-    imports: dict[str, Target] = field(default_factory=dict)
-    typed: dict[str, Target] = field(default_factory=dict)
+    imports: dict[str, list[Target]] = field(default_factory=dict)
+    stars: list[str] = field(default_factory=list)
+    typed: dict[str, list[Target]] = field(default_factory=dict)
     imported: set[Target] = field(default_factory=set)
     effects: list[ast.stmt] = field(default_factory=list)
     main: list[ast.stmt] = field(default_factory=list)
@@ -71,7 +77,7 @@ class Module:
     def _add(self, statement: ast.stmt) -> None:
         if isinstance(statement, ast.Import | ast.ImportFrom):
             self._import(statement, self.imports)
-        elif isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.unparse(statement.test):
+        elif isinstance(statement, ast.If) and _is_typing(statement.test):
             for inner in statement.body:
                 if isinstance(inner, ast.Import | ast.ImportFrom):
                     self._import(inner, self.typed)
@@ -80,18 +86,38 @@ class Module:
         elif isinstance(statement, ast.If) and _is_main(statement.test):
             self.main.append(statement)
         else:
-            for name in bound_names(statement):
-                self.definitions.setdefault(name, []).append(statement)
+            bound = [*bound_names(statement), *self._global(statement)]
             for inner in _imports_inside(statement):
-                self._import(inner, self.imports)
-            if _has_effect(statement):
+                bound += self._import(inner, self.imports)
+            for name in dict.fromkeys(bound):
+                self.definitions.setdefault(name, []).append(statement)
+            if _has_effect(statement) or (isinstance(statement, _BLOCKS) and not bound):
                 self.effects.append(statement)
 
-    def _import(self, statement: ast.Import | ast.ImportFrom, into: dict[str, Target]) -> None:
+    def _global(self, statement: ast.stmt) -> set[str]:
+        """The names of the module that the functions of a statement bind, by imports too."""
+        inside = list(ast.walk(statement))
+        names = {name for node in inside if isinstance(node, ast.Global) for name in node.names}
+        for node in inside if names else ():
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                for name, target in import_targets(node, self.package).items():
+                    if name in names:
+                        self.imports.setdefault(name, []).append(target)
+        return names
+
+    def _import(
+        self, statement: ast.Import | ast.ImportFrom, into: dict[str, list[Target]]
+    ) -> list[str]:
+        """Take in an import; the names that it binds."""
         found = import_targets(statement, self.package)
-        into.update(found)
+        star = found.pop("*", None)
+        if star is not None:
+            self.stars.append(star.module)
+        for name, target in found.items():
+            into.setdefault(name, []).append(target)
         if into is self.imports:
             self.imported.update(imported_targets(statement, self.package))
+        return list(found)
 
 
 def import_targets(statement: ast.Import | ast.ImportFrom, package: str) -> dict[str, Target]:
@@ -131,12 +157,15 @@ def bound_names(statement: ast.AST) -> list[str]:
     waiting: list[ast.AST] = [statement]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(node, _DEFINITIONS):
             found.append(node.name)
             continue
-        if isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp):
+        if isinstance(node, ast.Lambda):
             continue
-        if isinstance(node, ast.GeneratorExp):
+        if isinstance(node, _COMPREHENSIONS):
+            # What `:=` binds in there belongs to the scope around.
+            inner = [n for n in ast.walk(node) if isinstance(n, ast.NamedExpr)]
+            found += [n.target.id for n in inner]
             continue
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.append(node.id)
@@ -144,6 +173,8 @@ def bound_names(statement: ast.AST) -> list[str]:
             found.append(node.name)
         if isinstance(node, ast.MatchAs | ast.MatchStar) and node.name:
             found.append(node.name)
+        if isinstance(node, ast.MatchMapping) and node.rest:
+            found.append(node.rest)
         waiting.extend(ast.iter_child_nodes(node))
     return list(dict.fromkeys(found))
 
@@ -154,20 +185,47 @@ def first_line(statement: ast.stmt) -> int:
     return min([statement.lineno, *(decorator.lineno for decorator in decorators)])
 
 
+def source_of(
+    module: Module, name: str, chain: tuple[str, ...], statement: ast.stmt
+) -> tuple[str, str, bool]:
+    """A definition as it is written, or the part of it that attributes lead to.
+
+    Returns:
+        Its label, its text, and whether all the attributes were found.
+    """
+    part: ast.AST = statement
+    label, whole = f"{module.name}.{name}", True
+    for attribute in chain:
+        inner = [n for n in ast.iter_child_nodes(part) if getattr(n, "name", None) == attribute]
+        if not inner:
+            whole = attribute.startswith("__")
+            break
+        part, label = inner[0], f"{label}.{attribute}"
+    lines = module.source.splitlines()
+    first, last = first_line(part), part.end_lineno  # type: ignore[arg-type,attr-defined]
+    return label, "\n".join(lines[first - 1 : last]), whole
+
+
 def calls(node: ast.AST) -> Iterator[ast.Call]:
-    """Every call in an expression or statement, outside functions that it defines."""
+    """Every call in an expression or statement that is made when it runs, not in its functions."""
     if isinstance(node, ast.Call):
         yield node
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from calls(child)
+    if isinstance(node, ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef):
+        arguments = node.args
+        now = [*getattr(node, "decorator_list", []), *arguments.defaults, *arguments.kw_defaults]
+        children = [child for child in now if child is not None]
+    else:
+        children = list(ast.iter_child_nodes(node))  # type: ignore[arg-type]
+    for child in children:
+        yield from calls(child)
 
 
 def _has_effect(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+    """Whether a statement may do more than bind names."""
+    if isinstance(statement, _DEFINITIONS):
         return any(not _shapes(decorator) for decorator in statement.decorator_list)
-    if isinstance(statement, ast.AugAssign | ast.Delete | ast.Assert | ast.Raise):
-        return True
+    if isinstance(statement, ast.Import | ast.ImportFrom | ast.Pass | ast.Break | ast.Continue):
+        return False
     if isinstance(statement, ast.Expr):
         return not isinstance(statement.value, ast.Constant)
     if isinstance(statement, ast.Assign):
@@ -176,10 +234,10 @@ def _has_effect(statement: ast.stmt) -> bool:
         return _changes_something(statement.target)
     if isinstance(statement, _BLOCKS):
         inner = [n for n in ast.iter_child_nodes(statement) if isinstance(n, ast.stmt)]
-        for handler in getattr(statement, "handlers", []):
-            inner += handler.body
+        for part in (*getattr(statement, "handlers", []), *getattr(statement, "cases", [])):
+            inner += part.body
         return any(_has_effect(child) for child in inner)
-    return False
+    return True
 
 
 def _changes_something(target: ast.expr) -> bool:
@@ -206,6 +264,10 @@ def _imports_inside(statement: ast.stmt) -> Iterator[ast.Import | ast.ImportFrom
             yield node
         elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             waiting.extend(ast.iter_child_nodes(node))
+
+
+def _is_typing(test: ast.expr) -> bool:
+    return ast.unparse(test).rpartition(".")[2] == "TYPE_CHECKING"
 
 
 def _is_main(test: ast.expr) -> bool:

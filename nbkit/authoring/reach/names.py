@@ -47,7 +47,7 @@ class _Scope:
     def __init__(self, kind: str, local: set[str]) -> None:
         self.kind = kind
         self.local = local
-        self.imports: dict[str, Target] = {}
+        self.imports: dict[str, list[Target]] = {}
 
 
 def uses(node: ast.AST, package: str) -> Iterator[Use | Loaded | Text]:
@@ -74,13 +74,18 @@ class _Finder:
         elif isinstance(node, ast.ClassDef):
             yield from self._class(node, scopes)
         elif isinstance(node, _COMPREHENSIONS):
-            names = {n for g in node.generators for n in bound_names(g.target)}
-            yield from self._children(node, [*scopes, _Scope("function", names)], shown)
+            yield from self._comprehension(node, scopes, shown or _shows(node))
+        elif isinstance(node, ast.JoinedStr):
+            yield Text("".join(map(_literal, node.values)))
+            yield from self._children(node, scopes, shown)
+        elif isinstance(node, ast.For):
+            # What is shown in a loop goes by the loop's own name.
+            yield from self._children(node, scopes, shown or _shows(node))
         elif isinstance(node, ast.Import | ast.ImportFrom):
             for target in imported_targets(node, self.package):
                 yield Loaded(target)
             if scopes:
-                scopes[-1].imports.update(import_targets(node, self.package))
+                _note_imports(node, scopes[-1], self.package)
         elif isinstance(node, ast.Name | ast.Attribute):
             yield from self._name(node, scopes, shown)
         elif isinstance(node, ast.Call) and _called(node) in _SHOWING:
@@ -98,6 +103,13 @@ class _Finder:
     def _children(self, node: ast.AST, scopes: list[_Scope], shown: bool) -> Iterator:
         for child in ast.iter_child_nodes(node):
             yield from self.visit(child, scopes, shown=shown)
+
+    def _comprehension(self, node: ast.AST, scopes: list[_Scope], shown: bool) -> Iterator:
+        generators: list[ast.comprehension] = node.generators  # type: ignore[attr-defined]
+        names = {n for g in generators for n in bound_names(g.target)}
+        # What is gone through first is read outside, before the names are bound.
+        yield from self.visit(generators[0].iter, scopes, shown=shown)
+        yield from self._children(node, [*scopes, _Scope("function", names)], shown)
 
     def _function(self, node: ast.AST, scopes: list[_Scope]) -> Iterator:
         arguments: ast.arguments = node.args  # type: ignore[attr-defined]
@@ -152,7 +164,8 @@ class _Finder:
         shown = shown or "__doc__" in chain
         for scope in reversed(scopes):
             if node.id in scope.imports:
-                yield Use(None, scope.imports[node.id], tuple(chain), shown)
+                for target in scope.imports[node.id]:
+                    yield Use(None, target, tuple(chain), shown)
                 return
             if node.id in scope.local:
                 return
@@ -165,9 +178,24 @@ def _collect_imports(body: list[ast.AST], scope: _Scope, package: str) -> None:
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Import | ast.ImportFrom):
-            scope.imports.update(import_targets(node, package))
+            _note_imports(node, scope, package)
         elif not isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
             waiting.extend(ast.iter_child_nodes(node))
+
+
+def _note_imports(node: ast.Import | ast.ImportFrom, scope: _Scope, package: str) -> None:
+    for name, target in import_targets(node, package).items():
+        if target not in scope.imports.setdefault(name, []):
+            scope.imports[name].append(target)
+
+
+def _shows(node: ast.AST) -> bool:
+    return any(isinstance(n, ast.Call) and _called(n) in _SHOWING for n in ast.walk(node))
+
+
+def _literal(part: ast.expr) -> str:
+    """A part of an f-string; what is filled in stands as a name, so that code stays code."""
+    return str(part.value) if isinstance(part, ast.Constant) else "_"
 
 
 def _called(node: ast.Call) -> str:

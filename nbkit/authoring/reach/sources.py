@@ -35,7 +35,8 @@ class Sources:
         if parts[0] not in FOLDERS:
             return None
         base = self.root.joinpath(*parts)
-        files = (base.with_name(base.name + ".py"), base / "__init__.py")
+        # Of a package and a module of one name, Python takes the package.
+        files = (base / "__init__.py", base.with_name(base.name + ".py"))
         return next((path for path in files if path.is_file()), None)
 
     def script(self, path: Path) -> Module:
@@ -96,8 +97,12 @@ class Sources:
 
 
 def without_magics(source: str) -> str:
-    """Replace IPython's magic and shell lines by `pass`, so that the rest parses as Python."""
-    return re.sub(r"^(\s*)[%!].*$", r"\1pass", source, flags=re.MULTILINE)
+    """Turn IPython's lines into Python: what is timed stays, commands become strings."""
+    timed = r"^(\s*(?:\w+\s*=\s*)?)%(?:time|timeit|prun)\b(?:\s+-\S+(?:\s+\d+)?)*[ \t]+(\S.*)$"
+    source = re.sub(timed, r"\1\2", source, flags=re.MULTILINE)
+    source = re.sub(r"^(\s*)\??([\w.]+)\?{1,2}$", r"\1help(\2)", source, flags=re.MULTILINE)
+    command = r"^(\s*(?:\w+\s*=\s*)?)[%!](.*)$"
+    return re.sub(command, lambda m: f"{m[1]}str({m[2]!r})", source, flags=re.MULTILINE)
 
 
 def parsed(source: str) -> ast.Module | None:

@@ -2,18 +2,23 @@
 
 import ast
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from nbkit.authoring.reach.digests import code_digest, combined_digest, text_digest
-from nbkit.authoring.reach.modules import Module, Target, calls, first_line
+from nbkit.authoring.reach.importing import doing
+from nbkit.authoring.reach.lookup import binds, is_submodule, resolved, starred
+from nbkit.authoring.reach.modules import Module, Target, source_of
 from nbkit.authoring.reach.names import Loaded, Text, Use
-from nbkit.authoring.reach.sources import FOLDERS, Sources, parsed
+from nbkit.authoring.reach.sources import Sources
+from nbkit.authoring.reach.strings import Named, Program, mentions
 
 IMPORTING = "(on import)"
 SHOWN = "(as shown)"
 ABSENT = "absent"
-_DOTTED = re.compile(rf"({'|'.join(FOLDERS)})((\.\w+)+)")
-_IMPORTS = re.compile(rf"^\s*(from|import) ({'|'.join(FOLDERS)})\b", re.MULTILINE)
+_LAZY = "_LAZY"
+# What may ask for any name of the module around.
+_ANY_NAME = {"globals", "eval", "exec"}
 _EXERCISE = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z0-9_-]+)+")
 
 
@@ -47,6 +52,8 @@ class Walk:
         self._waiting: list[tuple[Module, list[ast.stmt]]] = []
         # By identity; the statements are kept, or another one could get the same.
         self._followed: dict[int, ast.stmt] = {}
+        self._whole: set[str] = set()
+        self._programs: set[Path] = set()
 
     def run_whole(self, module: Module) -> None:
         """Everything that a page or a script does, and all that it defines."""
@@ -65,8 +72,11 @@ class Walk:
         if module is None:
             return
         self._import(name)
-        for symbol in [*module.definitions, *module.imports]:
+        lazy = module.typed if "__getattr__" in module.definitions else {}
+        for symbol in {**module.definitions, **module.imports, **lazy}:
             self._symbol(module, symbol, (), shown=False)
+        for star in module.stars:
+            self.whole(star)
 
     def finish(self) -> None:
         """Follow until nothing new is found."""
@@ -89,10 +99,15 @@ class Walk:
             self._text(use.value)
         elif use.target is not None:
             self._target(use.target, use.chain, module, use.shown)
-        elif use.name is not None and module.name:
+        elif use.name is not None:
+            if use.name in _ANY_NAME and module.name:
+                self._whole_once(module.name)
             self._symbol(module, use.name, use.chain, shown=use.shown, builtin=True)
-        elif use.name in module.imports:
-            self._target(module.imports[use.name], use.chain, module, use.shown)
+
+    def _whole_once(self, name: str) -> None:
+        if name not in self._whole:
+            self._whole.add(name)
+            self.whole(name)
 
     def _symbol(
         self,
@@ -105,7 +120,7 @@ class Walk:
     ) -> None:
         key = f"{module.name}.{name}"
         statements = module.definitions.get(name)
-        if statements:
+        if statements and module.name:
             if key not in self.reach.symbols:
                 self.reach.symbols[key] = self.finder.digest(module, name, statements)
                 self._import(module.name)
@@ -114,79 +129,86 @@ class Walk:
                 self._shown(module, name, chain, statements)
         if name in module.imports:
             self._alias(module, key, module.imports[name], chain, shown)
-        elif not statements and name in module.typed and "__getattr__" in module.definitions:
+        elif statements:
+            return
+        elif stars := starred(self.finder, module, name):
+            self._alias(module, key, [Target(star, name) for star in stars], chain, shown)
+        elif name == "__doc__" and module.name:
+            text = ast.get_docstring(ast.parse(module.source), clean=False)
+            self.reach.symbols[f"{key} {SHOWN}"] = text_digest(str(text))
+        elif not builtin and "__getattr__" in module.definitions:
             self._lazy(module, key, name, chain, shown)
-        elif not statements and not builtin:
+        elif not builtin:
             self._import(module.name)
             self.reach.symbols[key] = ABSENT
 
     def _alias(
-        self, module: Module, key: str, target: Target, chain: tuple[str, ...], shown: bool
+        self,
+        module: Module,
+        key: str,
+        targets: list[Target],
+        chain: tuple[str, ...],
+        shown: bool,
     ) -> None:
-        self._import(module.name)
-        if self._is_ours(target, module):
-            self.reach.symbols.setdefault(f"{key} (import)", text_digest(repr(target)))
-        self._target(target, chain, module, shown)
+        if module.name:
+            self._import(module.name)
+            self.reach.symbols.setdefault(f"{key} (import)", text_digest(repr(targets)))
+        for target in targets:
+            self._target(target, chain, module, shown)
 
     def _lazy(
         self, module: Module, key: str, name: str, chain: tuple[str, ...], shown: bool
     ) -> None:
-        """A name that `__getattr__` of the module loads; its typed import says from where."""
+        """A name that `__getattr__` of the module loads; its typed import says from where.
+
+        The table of such names, `_LAZY`, names modules, and would reach them all: it counts, and
+        is not followed. Without a typed import everything is that `__getattr__` can come to.
+        """
+        if name not in module.typed:
+            self._symbol(module, "__getattr__", (), shown=False)
+            return
         self._import(module.name)
-        for hook in ("__getattr__", "_LAZY"):
-            if hook in module.definitions:
-                statements = module.definitions[hook]
-                found = self.finder.digest(module, hook, statements)
+        for hook in ("__getattr__", _LAZY):
+            for statement in module.definitions.get(hook, []):
+                found = self.finder.digest(module, hook, module.definitions[hook])
                 self.reach.symbols[f"{module.name}.{hook}"] = found
+                for use in self.finder.uses_of(module, statement) if hook != _LAZY else ():
+                    if not (isinstance(use, Use) and use.name == _LAZY):
+                        self._use(module, use)
         self._alias(module, key, module.typed[name], chain, shown)
 
     def _target(
         self, target: Target, chain: tuple[str, ...], importer: Module, shown: bool
     ) -> None:
         names = (target.attribute, *chain) if target.attribute else chain
-        name = self._resolved(target.module, importer)
+        name = resolved(self.finder, target.module, importer)
         if name is None:
             return
         module = self.finder.module(name)
-        while names and self._submodule(name, module, names[0]):
+        while names and is_submodule(self.finder, name, module, names[0]):
             name, names = f"{name}.{names[0]}", names[1:]
             module = self.finder.module(name)
         self._import(name)
         if not names:
             self.whole(name)
+            if shown and module is not None:
+                self.reach.symbols[f"{name} {SHOWN}"] = text_digest(module.source)
         elif module is not None:
             self._symbol(module, names[0], names[1:], shown=shown)
 
-    def _submodule(self, name: str, module: Module | None, attribute: str) -> bool:
-        if module is not None and (attribute in module.definitions or attribute in module.imports):
-            return False
-        inner = f"{name}.{attribute}"
-        return self.finder.file_of(inner) is not None or self._is_folder(inner)
-
-    def _resolved(self, name: str, importer: Module) -> str | None:
-        """The dotted name from the root: a script finds its neighbours by their bare names."""
-        if self.finder.file_of(name) or self._is_folder(name):
-            return name
-        if importer.name and not importer.name.startswith("nbkit"):
-            near = f"{importer.name.rpartition('.')[0]}.{name}"
-            if self.finder.file_of(near):
-                return near
-        return None
-
-    def _is_folder(self, name: str) -> bool:
-        parts = name.split(".")
-        return parts[0] in FOLDERS and self.finder.root.joinpath(*parts).is_dir()
-
-    def _is_ours(self, target: Target, importer: Module) -> bool:
-        return self._resolved(target.module, importer) is not None
-
     def _load(self, target: Target, importer: Module) -> None:
-        name = self._resolved(target.module, importer)
+        name = resolved(self.finder, target.module, importer)
         if name is None:
             return
         self._import(name)
-        if target.attribute and self._submodule(name, self.finder.module(name), target.attribute):
-            self._import(f"{name}.{target.attribute}")
+        module, attribute = self.finder.module(name), target.attribute
+        if attribute is None or attribute == "*":
+            return
+        if is_submodule(self.finder, name, module, attribute):
+            self._import(f"{name}.{attribute}")
+        elif module is not None and not binds(self.finder, module, attribute):
+            # The import fails, even if nothing uses the name.
+            self.reach.symbols[f"{name}.{attribute}"] = ABSENT
 
     def _import(self, name: str) -> None:
         """Everything that importing a module does, its packages first."""
@@ -201,39 +223,13 @@ class Walk:
         if module is None:
             return
         self.reach.modules.add(name)
-        effects = [*module.effects, *self._calling(module)]
+        effects = doing(self.finder, module)
         if effects:
             found = self.finder.digest(module, IMPORTING, effects)
             self.reach.symbols[f"{name} {IMPORTING}"] = found
             self._follow(module, effects)
         for target in sorted(module.imported, key=str):
             self._load(target, module)
-
-    def _calling(self, module: Module) -> list[ast.stmt]:
-        """Assignments at the top of a module that call one of its own functions or a sibling's."""
-        found = {
-            statement
-            for statements in module.definitions.values()
-            for statement in statements
-            if isinstance(statement, ast.Assign | ast.AnnAssign)
-            and any(self._is_function(module, call.func) for call in calls(statement))
-        }
-        return sorted(found, key=first_line)
-
-    def _is_function(self, module: Module, called: ast.expr) -> bool:
-        if not isinstance(called, ast.Name):
-            return False
-        for _ in range(5):
-            name = called.id
-            for statement in module.definitions.get(name, []):
-                if isinstance(statement, ast.FunctionDef):
-                    return True
-            target = module.imports.get(name)
-            other = self.finder.module(target.module) if target else None
-            if target is None or target.attribute is None or other is None:
-                return False
-            module, called = other, ast.Name(target.attribute)
-        return False
 
     def _text(self, value: str) -> None:
         """A string may name a module that is loaded or run, an exercise, or be code itself."""
@@ -242,35 +238,39 @@ class Walk:
             module = self.finder.module(name)
             assert module is not None
             self._symbol(module, symbol, (), shown=False)
-        elif _DOTTED.fullmatch(value):
-            self._target(Target(value), (), Module("", self.finder.root, ""), shown=False)
-            head, _, last = value.rpartition(".")
-            module = self.finder.module(head)
-            if self.finder.module(value) is None and module is not None:
-                self._symbol(module, last, (), shown=False, builtin=True)
-        elif _IMPORTS.search(value):
-            tree = parsed(value)
-            if tree is not None:
+            return
+        for mentioned in mentions(value):
+            if isinstance(mentioned, Named):
+                self._named(mentioned.name)
+            elif isinstance(mentioned, Program):
+                self._program(self.finder.root / mentioned.path)
+            else:
                 inner = Module("", self.finder.root, "")
-                inner.add(tree)
+                inner.add(mentioned)
                 self.run_whole(inner)
+
+    def _named(self, name: str) -> None:
+        self._target(Target(name), (), Module("", self.finder.root, ""), shown=False)
+        head, _, last = name.rpartition(".")
+        module = self.finder.module(head)
+        if self.finder.module(name) is None and module is not None:
+            self._symbol(module, last, (), shown=False, builtin=True)
+
+    def _program(self, path: Path) -> None:
+        if path.is_file() and path not in self._programs:
+            self._programs.add(path)
+            self.run_whole(self.finder.script(path))
 
     def _shown(
         self, module: Module, name: str, chain: tuple[str, ...], statements: list[ast.stmt]
     ) -> None:
+        """The source of a definition; that of what another name or a base class stands for."""
         for statement in statements:
-            part: ast.AST = statement
-            label = f"{module.name}.{name}"
-            for attribute in chain:
-                inner = [
-                    node
-                    for node in ast.iter_child_nodes(part)
-                    if getattr(node, "name", None) == attribute
-                ]
-                if not inner:
-                    break
-                part, label = inner[0], f"{label}.{attribute}"
-            lines = module.source.splitlines()
-            first, last = first_line(part), part.end_lineno  # type: ignore[arg-type,attr-defined]
-            text = "\n".join(lines[first - 1 : last])
+            label, text, whole = source_of(module, name, chain, statement)
+            if f"{label} {SHOWN}" in self.reach.symbols and whole:
+                continue
             self.reach.symbols[f"{label} {SHOWN}"] = text_digest(text)
+            if not whole or not isinstance(statement, ast.FunctionDef | ast.ClassDef):
+                for use in self.finder.uses_of(module, statement):
+                    if isinstance(use, Use) and use.name not in {name, None}:
+                        self._use(module, replace(use, shown=True, chain=use.chain or chain))
