@@ -31,7 +31,7 @@ class Names:
             return True
         lazy = self.lazy_names.get(rest[0]) if module == "nbkit" else None
         if lazy:
-            return self.exists(".".join([lazy.module, *rest]))
+            return self.exists(".".join([lazy[0].module, *rest]))
         for node in _definitions(self._body(module)):
             if rest[0] in _names(node):
                 return self._has(node, module, rest)

@@ -64,7 +64,12 @@ def head_commit(root: Path) -> str:
 
 
 def commit_count(root: Path) -> int:
-    """How many commits lead to the one that is checked out; 0 where there is no repository."""
+    """How many commits lead to the one that is checked out; 0 where there is no repository.
+
+    A shallow clone does not know; it gives a number that differs from commit to commit.
+    """
+    if _git(root, "rev-parse", "--is-shallow-repository") == "true":
+        return int(head_commit(root)[:8], 16)
     done = _git(root, "rev-list", "--count", "HEAD")
     return int(done) if done else 0
 

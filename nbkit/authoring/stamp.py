@@ -47,6 +47,9 @@ def make_stamp(
 ) -> dict[str, Any]:
     """Describe what the outputs of a freshly executed page were made from.
 
+    Files are observed in the kernel; what only its child processes or compiled code read, the page
+    names under `reads`. Files outside the checkout and variables of the environment do not count.
+
     Args:
         page: the page.
         content: its text as it was executed.

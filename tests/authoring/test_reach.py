@@ -252,6 +252,14 @@ def test_what_ran_and_is_not_reached_is_missed(checkout: Book, tmp_path: Path):
     assert missed(reached, ran[1:]) == []
 
 
+def test_a_function_that_sets_a_global_is_known_by_its_own_name(checkout: Book):
+    checkout.write("nbkit/state.py", "X = None\ndef load():\n    global X\n    X = 1\n")
+    finder = Finder(checkout.root)
+    ran = ran_symbols(finder, [("nbkit/state.py", 2, "call")])
+    assert ran == ["nbkit.state.load"]
+    assert missed(finder.reach(sources=["from nbkit.state import load\nload()"]), ran) == []
+
+
 def test_what_was_asked_before_changes_nothing(checkout: Book):
     finder = Finder(checkout.root)
     sources = [f"from nbkit.base import {name}\n{name}" for name in ("half", "twice", "Small")]

@@ -37,7 +37,7 @@ def test_an_edit_is_seen_where_it_matters(tmp_path: Path, name: str):
     book.write("nbkit/__init__.py", "")
     book.write("nbkit/base.py", BASE)
     for head, text in parts:
-        if head.endswith(".py") and not head.startswith("edit "):
+        if head.startswith(("nbkit/", "studies/")):
             book.write(head, text + "\n")
     cells = [text for head, text in parts if head == "cell"]
     edits = [(head[5:], text) for head, text in parts if head.startswith("edit ")]

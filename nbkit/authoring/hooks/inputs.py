@@ -5,8 +5,13 @@ Run by its path in every Python process below a test, a page or an exercise (see
 line by line, so that a killed process loses nothing. It imports nothing of the package.
 
 A line holds `read`, `list`, `load` or `write`, and the path from the root of the checkout.
+
+Seen is what Python opens or lists, what `import_module` gives, and the files that stand on the
+command lines of other programs. Not seen is what compiled code opens by itself (safetensors,
+MuJoCo), what another program reads beyond its command line, and whether a file merely exists.
 """
 
+import importlib
 import os
 import sys
 from pathlib import Path
@@ -20,6 +25,7 @@ SKIPPED = {
 }
 # Found statically, by what a test or a page reaches of them; the rest counts file by file.
 REACHED = ("nbkit/", "tests/")
+_STARTING = {"subprocess.Popen": 1, "os.posix_spawn": 1, "os.exec": 1, "os.system": 0}
 _IMPORTER = "<frozen importlib._bootstrap_external>"
 
 
@@ -45,15 +51,43 @@ class Inputs:
             importing = sys._getframe(1).f_code.co_filename == _IMPORTER
             if not importing and (path is None or isinstance(path, str | bytes | os.PathLike)):
                 self.note("list", os.fsdecode(path or "."))
+        elif event in _STARTING:
+            folder = arguments[2] if event == "subprocess.Popen" else None
+            self.note_command(arguments[_STARTING[event]], os.fsdecode(folder or "."))
+
+    def note_command(self, words: Any, folder: str) -> None:
+        """Note the files that a command line names."""
+        for word in [words] if isinstance(words, str | bytes) else words or ():
+            if isinstance(word, str | bytes | os.PathLike):
+                for part in os.fsdecode(word).split():
+                    path = Path(folder, part)
+                    if path.is_file():
+                        self.note("read", str(path))
+
+    def follow_imports(self) -> None:
+        """Note what `import_module` gives: a module that stands in memory is not opened again."""
+        bootstrap: Any = importlib._bootstrap  # type: ignore[attr-defined]
+        given = bootstrap._gcd_import
+
+        def noted(name: str, package: str | None = None, level: int = 0) -> Any:
+            module = given(name, package, level)
+            path = getattr(module, "__file__", None)
+            if path:
+                self.note("read", path)
+            return module
+
+        bootstrap._gcd_import = noted
 
     def note(self, what: str, path: str) -> None:
         """Append one line, unless it stands there or is no part of the checkout's sources."""
-        key = (self.folder, what, path)
+        # A process that a fork server started learns from its environment whom it works for.
+        folder = os.environ.get(FOLDER_VARIABLE) or self.folder
+        key = (folder, what, path)
         if key in self.known:
             return
         self.known.add(key)
         name = os.path.realpath(path)
-        if not f"{name}{os.sep}".startswith(self.root) or not self.folder:
+        if not f"{name}{os.sep}".startswith(self.root) or not folder:
             return
         name = name[len(self.root) :].replace(os.sep, "/")
         parts = name.split("/")
@@ -64,7 +98,7 @@ class Inputs:
             return
         if what == "read" and name.endswith(".py") and name.startswith(REACHED):
             what = "load"
-        with Path(self.folder, f"{os.getpid()}.txt").open("a", encoding="utf-8") as file:
+        with Path(folder, f"{os.getpid()}.txt").open("a", encoding="utf-8") as file:
             file.write(f"{what}\t{name}\n")
 
 
@@ -72,4 +106,5 @@ def start() -> Inputs:
     """Begin to note in this process; the object says where to, and may be told another folder."""
     inputs = Inputs(os.environ[FOLDER_VARIABLE], os.environ[ROOT_VARIABLE])
     sys.addaudithook(inputs.audit)
+    inputs.follow_imports()
     return inputs

@@ -1,7 +1,12 @@
 """Where a name of the checkout leads: to a module, a folder, or what a star import brought."""
 
+import re
+from pathlib import Path
+
 from nbkit.authoring.reach.modules import Module
 from nbkit.authoring.reach.sources import FOLDERS, Sources
+
+_BESIDE = re.compile(r"[\w-]+(\.[\w-]+)*(/[\w-]+(\.[\w-]+)*)*")
 
 
 def resolved(finder: Sources, name: str, importer: Module) -> str | None:
@@ -39,6 +44,18 @@ def binds(finder: Sources, module: Module, name: str) -> bool:
     known = {*module.definitions, *module.imports}
     always = name.startswith("__") or "__getattr__" in known
     return always or name in known or bool(starred(finder, module, name))
+
+
+def data_named(module: Module, text: str) -> list[Path]:
+    """The data that a string in a module of the package names: a file or folder beside it.
+
+    Compiled code may read them, which nobody sees.
+    """
+    if not module.name.startswith("nbkit") or not _BESIDE.fullmatch(text):
+        return []
+    place = module.path.parent / text
+    paths = [place] if place.is_file() else sorted(place.rglob("*")) if place.is_dir() else []
+    return [p for p in paths if p.is_file() and p.suffix not in {".py", ".pyc", ".pyi"}]
 
 
 def _gives(finder: Sources, star: str, name: str, importer: Module) -> bool:

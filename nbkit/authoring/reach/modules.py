@@ -66,13 +66,17 @@ class Module:
             self._add(statement)
 
     def bound_at(self, line: int) -> list[str]:
-        """The names that the statement around a line binds; none: an effect, or no such line."""
-        return [
-            name
+        """The names that the statement around a line binds; none: an effect, or no such line.
+
+        The name of a function or class itself comes first, before what it calls `global`.
+        """
+        found = [
+            (getattr(statement, "name", name) != name, name)
             for name, statements in self.definitions.items()
             for statement in statements
             if first_line(statement) <= line <= (statement.end_lineno or 0)
         ]
+        return [name for _, name in sorted(found, key=lambda pair: pair[0])]
 
     def _add(self, statement: ast.stmt) -> None:
         if isinstance(statement, ast.Import | ast.ImportFrom):
@@ -215,7 +219,7 @@ def calls(node: ast.AST) -> Iterator[ast.Call]:
         now = [*getattr(node, "decorator_list", []), *arguments.defaults, *arguments.kw_defaults]
         children = [child for child in now if child is not None]
     else:
-        children = list(ast.iter_child_nodes(node))  # type: ignore[arg-type]
+        children = list(ast.iter_child_nodes(node))
     for child in children:
         yield from calls(child)
 

@@ -58,8 +58,8 @@ def uses(node: ast.AST, package: str) -> Iterator[Use | Loaded | Text]:
         package: the package that relative imports inside it start from.
 
     Yields:
-        Uses of names, imports and strings. Annotations of functions do not run and are left out;
-        those of a class's fields are read by dataclasses and are not.
+        Uses of names, imports and strings. What annotations of functions name is left out; that
+        of a class's fields is not, as dataclasses read it.
     """
     yield from _Finder(package).visit(node, [], shown=False)
 

@@ -5,9 +5,14 @@ import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nbkit.authoring.reach.digests import code_digest, combined_digest, text_digest
+from nbkit.authoring.reach.digests import (
+    code_digest,
+    combined_digest,
+    file_digest,
+    text_digest,
+)
 from nbkit.authoring.reach.importing import doing
-from nbkit.authoring.reach.lookup import binds, is_submodule, resolved, starred
+from nbkit.authoring.reach.lookup import binds, data_named, is_submodule, resolved, starred
 from nbkit.authoring.reach.modules import Module, Target, source_of
 from nbkit.authoring.reach.names import Loaded, Text, Use
 from nbkit.authoring.reach.sources import Sources
@@ -29,7 +34,8 @@ class Reach:
     Attributes:
         symbols: a digest for each function, class and constant by dotted name; for what importing
             a module does, under `module (on import)`; for source that is shown, under
-            `name (as shown)`; `absent` for a name that its module does not have.
+            `name (as shown)`; `absent` for a name that its module does not have; data of the
+            package under their paths.
         modules: every module of the checkout that is imported on the way.
     """
 
@@ -97,6 +103,9 @@ class Walk:
             self._load(use.target, module)
         elif isinstance(use, Text):
             self._text(use.value)
+            for path in data_named(module, use.value):
+                name = path.relative_to(self.finder.root).as_posix()
+                self.reach.symbols[name] = file_digest(path)
         elif use.target is not None:
             self._target(use.target, use.chain, module, use.shown)
         elif use.name is not None:

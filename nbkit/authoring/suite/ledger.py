@@ -9,7 +9,9 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from nbkit.authoring.errors import UserError
 from nbkit.authoring.reach import Finder
 from nbkit.authoring.reach.digests import combined_digest, file_digest, text_digest
 from nbkit.authoring.repository import write_atomically
@@ -63,17 +65,19 @@ def read_ledger(root: Path) -> dict[str, Proof]:
     path = root / LEDGER
     if not path.is_file():
         return {}
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    return {
-        name: Proof(
-            **{
-                **entry,
-                "observed": Observed(**{k: tuple(v) for k, v in entry["observed"].items()}),
-                "required": tuple(entry["required"]),
-            }
-        )
-        for name, entry in stored.items()
-    }
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        return {name: _proof(entry) for name, entry in stored.items()}
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise UserError(
+            f"{LEDGER} cannot be read ({error}); take one side of the merge as it is, or delete "
+            "the file, and run `make test KEEP=1`"
+        ) from None
+
+
+def _proof(entry: Mapping[str, Any]) -> Proof:
+    observed = Observed(**{k: tuple(v) for k, v in entry["observed"].items()})
+    return Proof(**{**entry, "observed": observed, "required": tuple(entry["required"])})
 
 
 def write_ledger(root: Path, proofs: Mapping[str, Proof]) -> None:

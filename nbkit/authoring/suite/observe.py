@@ -65,10 +65,10 @@ def observed_of(folder: Path, subject: str, reached: set[str]) -> Observed:
         subject: the test file, study or notebook.
         reached: the modules that are found statically, and counted by what is reached of them.
     """
-    lines = set(_lines(folder, subject))
-    for fixture in _used(folder, subject):
-        lines |= set(_lines(folder, fixture))
-    written = {name for what, name in lines if what == "write"}
+    processes = [p for s in (subject, *_used(folder, subject)) for p in _processes(folder, s)]
+    lines = {line for process in processes for line in process}
+    # What is read before it is written over was there before.
+    written = {name for process in processes for name in _made(process)}
     reads = {name for what, name in lines if what == "read"} - written
     reads = {n for n in reads if not (n.endswith(".py") and _dotted(n) in reached)}
     lists = {name for what, name in lines if what == "list"}
@@ -81,14 +81,22 @@ def observed_of(folder: Path, subject: str, reached: set[str]) -> Observed:
     )
 
 
-def _lines(folder: Path, subject: str) -> list[tuple[str, str]]:
+def _made(process: list[tuple[str, str]]) -> set[str]:
+    """The files that a process wrote before it read them, if it ever did."""
+    first: dict[str, str] = {}
+    for what, name in process:
+        first.setdefault(name, what)
+    return {name for name, what in first.items() if what == "write"}
+
+
+def _processes(folder: Path, subject: str) -> list[list[tuple[str, str]]]:
     place = place_of(folder, subject)
     found = []
     for path in sorted(place.glob("*.txt")) if place.is_dir() else []:
         if path.name != USES:
-            for line in path.read_text(encoding="utf-8").splitlines():
-                what, _, name = line.partition("\t")
-                found.append((what, name))
+            lines = path.read_text(encoding="utf-8").splitlines()
+            parts = [line.partition("\t") for line in lines]
+            found.append([(what, name) for what, _, name in parts])
     return found
 
 

@@ -8,6 +8,7 @@ stands on an earlier proof (`report`).
 import json
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,8 @@ def pytest_configure(config: pytest.Config) -> None:
         plan = json.loads(given["book"])
     else:
         option = config.option
+        if option.book_keep and (option.keyword or option.markexpr or option.deselect):
+            raise pytest.UsageError("a part of a file's tests proves nothing; keep a whole run")
         subjects = choose(
             config.rootpath,
             everything=option.book_all,
@@ -156,6 +159,13 @@ class _Observing:
         with self.observer.noting(name):
             return (yield)
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> None:
+        """A test may have asked for more fixtures while it ran."""
+        request = getattr(item, "_request", None)
+        for fixture in getattr(request, "fixturenames", ()):
+            self.observer.uses(subject_of(item), f"fixture-{fixture}")
+
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Iterator[None]:
         """What a fixture of the session reads counts for every test file that uses it."""
@@ -173,25 +183,40 @@ class _Controller:
         self.subjects = {subject.name: subject for subject in subjects}
         self.notes = notes
         self.tallies: dict[str, Tally] = {}
+        self.began = time.time()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        """Which tests a worker has found; each finds the same."""
+        for nodeid in ids:
+            self._tally(nodeid).collected.add(nodeid)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Which tests this process has found, where it runs them itself."""
+        self.pytest_xdist_node_collection_finished([item.nodeid for item in session.items])
+
+    def _tally(self, nodeid: str) -> Tally:
+        return self.tallies.setdefault(nodeid.split("::")[0], Tally())
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count what a file's tests gave."""
-        name = report.nodeid.split("::")[0]
-        self.tallies.setdefault(name, Tally()).add(report)
+        self._tally(report.nodeid).add(report)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A file that cannot be collected has failed."""
         if report.failed:
-            self.tallies.setdefault(report.nodeid.split("::")[0], Tally()).failed += 1
+            self._tally(report.nodeid).failed += 1
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Tell what was proven now and what stands."""
-        kept = []
+        kept: list[str] = []
+        edited: list[str] = []
         if self.config.option.book_keep:
-            kept = keep(self.config.rootpath, self.subjects, self.tallies, self.notes)
+            root = self.config.rootpath
+            kept, edited = keep(root, self.subjects, self.tallies, self.notes, self.began)
         terminalreporter.section("the book")
         whole = self.config.option.chapter is None
-        for line in summary(self.subjects, self.tallies, kept, whole=whole):
+        for line in summary(self.subjects, self.tallies, kept, edited, whole=whole):
             terminalreporter.write_line(line)
         counts = {
             "passed": sum(tally.passed for tally in self.tallies.values()),

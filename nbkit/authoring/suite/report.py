@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,9 @@ from nbkit.authoring.proof import proof_context
 from nbkit.authoring.stamp import finder_of
 from nbkit.authoring.suite.choice import KINDS, REASONS, STANDING, Subject, current_code
 from nbkit.authoring.suite.ledger import (
+    Observed,
     Proof,
+    conftests,
     inputs_digest,
     read_ledger,
     required,
@@ -31,16 +33,28 @@ NAMED = 12
 
 @dataclass
 class Tally:
-    """What the tests of one file gave; seconds of the clock."""
+    """What the tests of one file gave; seconds of the clock.
+
+    `collected` and `ended` hold the ids of its tests: a run may be broken off between them.
+    """
 
     passed: int = 0
     failed: int = 0
     skipped: int = 0
     seconds: float = 0.0
+    collected: set[str] = field(default_factory=set)
+    ended: set[str] = field(default_factory=set)
+
+    @property
+    def proves(self) -> bool:
+        """Whether every test of the file has ended and none has failed."""
+        return not self.failed and bool(self.ended) and self.collected <= self.ended
 
     def add(self, report: pytest.TestReport) -> None:
         """Take in one phase of one test."""
         self.seconds += report.duration
+        if report.when == "teardown":
+            self.ended.add(report.nodeid)
         if report.failed:
             self.failed += 1
         elif report.skipped:
@@ -50,23 +64,39 @@ class Tally:
 
 
 def keep(
-    root: Path, subjects: Mapping[str, Subject], tallies: Mapping[str, Tally], notes: Path
-) -> list[str]:
+    root: Path,
+    subjects: Mapping[str, Subject],
+    tallies: Mapping[str, Tally],
+    notes: Path,
+    began: float,
+) -> tuple[list[str], list[str]]:
     """Write the proofs of the files that passed whole; pages have theirs in their stamps.
 
+    Args:
+        root: the checkout.
+        subjects: what was chosen.
+        tallies: what was run.
+        notes: the folder of what was observed.
+        began: when the run began, in seconds since the epoch; what was edited later may not be
+            what ran.
+
     Returns:
-        The names of what was kept.
+        The names of what was kept, and of what was edited on the way and was not.
     """
     ledger = read_ledger(root)
     finder = finder_of(root)
-    kept = []
+    kept, edited = [], []
     for name, subject in subjects.items():
         tally = tallies.get(name)
-        if subject.kind == "notebooks" or tally is None or tally.failed or not tally.passed:
+        if subject.kind == "notebooks" or tally is None or not tally.passed or not tally.proves:
             continue
         _, reached = current_code(finder, name, ())
         observed = observed_of(notes, name, reached)
-        code, _ = current_code(finder, name, observed.modules)
+        code, modules = current_code(finder, name, observed.modules)
+        sources = [path for module in modules if (path := finder.file_of(module))]
+        if any(_written_after(path, began) for path in (*sources, *files_of(root, name, observed))):
+            edited.append(name)
+            continue
         ledger[name] = Proof(
             code=code,
             inputs=inputs_digest(root, observed),
@@ -79,13 +109,24 @@ def keep(
         )
         kept.append(name)
     write_ledger(root, ledger)
-    return kept
+    return kept, edited
+
+
+def files_of(root: Path, name: str, observed: Observed) -> list[Path]:
+    """The file that was proven, those that pytest loads for it, and those that it read."""
+    path = root / name
+    return [path, *conftests(root, path), *(root / read for read in observed.reads)]
+
+
+def _written_after(path: Path, moment: float) -> bool:
+    return path.is_file() and path.stat().st_mtime > moment
 
 
 def summary(
     subjects: Mapping[str, Subject],
     tallies: Mapping[str, Tally],
     kept: Iterable[str],
+    edited: Iterable[str] = (),
     *,
     whole: bool,
 ) -> list[str]:
@@ -95,6 +136,7 @@ def summary(
         subjects: what was chosen or stands.
         tallies: what was run.
         kept: the names of the proofs that were written.
+        edited: the names of those that were not, because something was edited during the run.
         whole: whether every file was to be run whole, and not only a chapter's part of it.
     """
     lines = []
@@ -102,7 +144,7 @@ def summary(
     lines.append("longest, in seconds of the clock:")
     lines += [f"  {tally.seconds:7.1f}  {name}" for name, tally in times]
     ran = [s for s in subjects.values() if s.name in tallies]
-    proven = [s for s in ran if not tallies[s.name].failed]
+    proven = [s for s in ran if tallies[s.name].proves]
     lines.append(f"proven now: {_counted(proven) or 'no file of the book'}")
     for reason in REASONS:
         some = [s for s in proven if s.reason == reason]
@@ -112,6 +154,9 @@ def summary(
         if tallies[subject.name].failed:
             because = f" ({', '.join(subject.because)})" if subject.because else ""
             lines.append(f"  failed: {subject.name}, {subject.reason}{because}")
+    broken = [s for s in ran if not tallies[s.name].failed and not tallies[s.name].proves]
+    if broken:
+        lines.append(f"not run to their end: {_named(broken)}")
     standing = [s for s in subjects.values() if s.reason == STANDING]
     lines += _standing(standing)
     missing = [s for s in subjects.values() if s.runs and s.name not in tallies]
@@ -119,6 +164,8 @@ def summary(
         lines.append(f"without a test that was run: {_named(missing)}")
     if kept := list(kept):
         lines.append(f"proofs kept: {len(kept)}")
+    if edited := list(edited):
+        lines.append(f"edited during the run, run again: {', '.join(edited)}")
     return lines
 
 

@@ -54,6 +54,8 @@ def run_suite(
         words += ["pyproject.toml"] if not kinds or "checks" in kinds else []
         words += [name for name in FOLDERS if (root / name).is_dir()]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        # Options from outside could leave tests out of a file that is then called proven.
+        environment.pop("PYTEST_ADDOPTS", None)
         sys.stdout.flush()
         done = subprocess.run(python_command(*words), cwd=root, env=environment, check=False)
         if not counts.exists():
