@@ -66,7 +66,7 @@ class Inputs:
 
     def follow_imports(self) -> None:
         """Note what `import_module` gives: a module that stands in memory is not opened again."""
-        bootstrap: Any = importlib._bootstrap  # type: ignore[attr-defined]
+        bootstrap: Any = importlib._bootstrap
         given = bootstrap._gcd_import
 
         def noted(name: str, package: str | None = None, level: int = 0) -> Any:

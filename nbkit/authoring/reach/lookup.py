@@ -47,14 +47,15 @@ def binds(finder: Sources, module: Module, name: str) -> bool:
 
 
 def data_named(module: Module, text: str) -> list[Path]:
-    """The data that a string in a module of the package names: a file or folder beside it.
+    """The data that a string in a module names: a file beside it; of the package, a folder too.
 
-    Compiled code may read them, which nobody sees.
+    Compiled code may read them, which nobody sees, or a module that is imported once for many.
     """
-    if not module.name.startswith("nbkit") or not _BESIDE.fullmatch(text):
+    if not module.name or not _BESIDE.fullmatch(text):
         return []
     place = module.path.parent / text
-    paths = [place] if place.is_file() else sorted(place.rglob("*")) if place.is_dir() else []
+    folder = module.name.startswith("nbkit") and place.is_dir()
+    paths = sorted(place.rglob("*")) if folder else [place]
     return [p for p in paths if p.is_file() and p.suffix not in {".py", ".pyc", ".pyi"}]
 
 

@@ -20,6 +20,7 @@ from nbkit.authoring.reach.strings import Named, Program, mentions
 
 IMPORTING = "(on import)"
 SHOWN = "(as shown)"
+RUN = "(as a program)"
 ABSENT = "absent"
 _LAZY = "_LAZY"
 # What may ask for any name of the module around.
@@ -33,9 +34,9 @@ class Reach:
 
     Attributes:
         symbols: a digest for each function, class and constant by dotted name; for what importing
-            a module does, under `module (on import)`; for source that is shown, under
-            `name (as shown)`; `absent` for a name that its module does not have; data of the
-            package under their paths.
+            a module does, under `module (on import)`; for what it does as a program, under
+            `module (as a program)`; for source that is shown, under `name (as shown)`; for data
+            beside a module, under their path; `absent` for a name that its module does not have.
         modules: every module of the checkout that is imported on the way.
     """
 
@@ -260,6 +261,14 @@ class Walk:
 
     def _named(self, name: str) -> None:
         self._target(Target(name), (), Module("", self.finder.root, ""), shown=False)
+        for program in (name, f"{name}.__main__"):
+            found = self.finder.module(program)
+            if found is not None and (found.main or program != name):
+                statements = [*found.main, *(found.effects if program != name else ())]
+                self._import(program)
+                key = f"{program} {RUN}"
+                self.reach.symbols[key] = self.finder.digest(found, RUN, statements)
+                self._follow(found, statements)
         head, _, last = name.rpartition(".")
         module = self.finder.module(head)
         if self.finder.module(name) is None and module is not None:
