@@ -12,6 +12,6 @@ what their names stand for is not followed. A line number in an output is not co
 """
 
 from nbkit.authoring.reach.closure import Finder, reach_of
-from nbkit.authoring.reach.walk import Reach
+from nbkit.authoring.reach.reached import Reach
 
 __all__ = ["Finder", "Reach", "reach_of"]

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nbkit.authoring.reach.modules import Module
+from nbkit.authoring.reach.reached import Reach
 from nbkit.authoring.reach.sources import Sources, parsed
-from nbkit.authoring.reach.walk import Reach, Walk
+from nbkit.authoring.reach.walk import Walk
 
 
 class Finder(Sources):

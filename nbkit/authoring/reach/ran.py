@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nbkit.authoring.reach.closure import Finder
-from nbkit.authoring.reach.walk import IMPORTING, Reach
+from nbkit.authoring.reach.reached import IMPORTING, Reach
 
 Note = tuple[str, int, str]  # file from the root, first line of the code, "call" or "import"
 

@@ -2,12 +2,11 @@
 
 import ast
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from nbkit.authoring.reach.digests import (
     code_digest,
-    combined_digest,
     file_digest,
     text_digest,
 )
@@ -15,38 +14,15 @@ from nbkit.authoring.reach.importing import doing
 from nbkit.authoring.reach.lookup import binds, data_named, is_submodule, resolved, starred
 from nbkit.authoring.reach.modules import Module, Target, source_of
 from nbkit.authoring.reach.names import Loaded, Text, Use
+from nbkit.authoring.reach.reached import ABSENT, IMPORTING, RUN, SHOWN, Reach
 from nbkit.authoring.reach.sources import Sources
 from nbkit.authoring.reach.strings import Named, Program, mentions
 
-IMPORTING = "(on import)"
-SHOWN = "(as shown)"
-RUN = "(as a program)"
-ABSENT = "absent"
 _LAZY = "_LAZY"
+_HOOKS = ("__getattr__", _LAZY)
 # What may ask for any name of the module around.
 _ANY_NAME = {"globals", "eval", "exec"}
 _EXERCISE = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z0-9_-]+)+")
-
-
-@dataclass
-class Reach:
-    """What some code can come to.
-
-    Attributes:
-        symbols: a digest for each function, class and constant by dotted name; for what importing
-            a module does, under `module (on import)`; for what it does as a program, under
-            `module (as a program)`; for source that is shown, under `name (as shown)`; for data
-            beside a module, under their path; `absent` for a name that its module does not have.
-        modules: every module of the checkout that is imported on the way.
-    """
-
-    symbols: dict[str, str] = field(default_factory=dict)
-    modules: set[str] = field(default_factory=set)
-
-    @property
-    def digest(self) -> str:
-        """One digest for all of it."""
-        return combined_digest(self.symbols)
 
 
 class Walk:
@@ -178,14 +154,18 @@ class Walk:
             self._symbol(module, "__getattr__", (), shown=False)
             return
         self._import(module.name)
-        for hook in ("__getattr__", _LAZY):
+        self._hooks(module)
+        self._alias(module, key, module.typed[name], chain, shown)
+
+    def _hooks(self, module: Module) -> None:
+        known = f"{module.name}.__getattr__" in self.reach.symbols
+        for hook in () if known or "__getattr__" not in module.definitions else _HOOKS:
             for statement in module.definitions.get(hook, []):
                 found = self.finder.digest(module, hook, module.definitions[hook])
                 self.reach.symbols[f"{module.name}.{hook}"] = found
                 for use in self.finder.uses_of(module, statement) if hook != _LAZY else ():
                     if not (isinstance(use, Use) and use.name == _LAZY):
                         self._use(module, use)
-        self._alias(module, key, module.typed[name], chain, shown)
 
     def _target(
         self, target: Target, chain: tuple[str, ...], importer: Module, shown: bool
@@ -216,6 +196,8 @@ class Walk:
             return
         if is_submodule(self.finder, name, module, attribute):
             self._import(f"{name}.{attribute}")
+            if module is not None:  # Python asks `__getattr__` before it loads a submodule
+                self._hooks(module)
         elif module is not None and not binds(self.finder, module, attribute):
             # The import fails, even if nothing uses the name.
             self.reach.symbols[f"{name}.{attribute}"] = ABSENT
