@@ -29,7 +29,6 @@ from nbkit.trainers.ppo_settings import (
 from studies._frame import Frame, figures
 
 SEEDS = (1, 2, 3, 4, 5)
-SLOPE = "MountainCar-v0, shaped and normalised"
 # arm: task, how many of the seeds, stop at the threshold?, episodes of the evaluation
 ARMS: dict[str, tuple[Task, int, bool, int]] = {
     "CartPole-v1": (CARTPOLE, 5, True, 100),
@@ -37,7 +36,7 @@ ARMS: dict[str, tuple[Task, int, bool, int]] = {
     "MountainCar-v0": (MOUNTAIN_CAR, 3, False, 100),
     "MountainCar-v0, normalised": (MOUNTAIN_CAR_NORMALISED, 3, False, 100),
     "MountainCar-v0, shaped": (MOUNTAIN_CAR_SHAPED, 3, False, 100),
-    SLOPE: (MOUNTAIN_CAR_SHAPED_NORMALISED, 3, False, 100),
+    "MountainCar-v0, shaped and normalised": (MOUNTAIN_CAR_SHAPED_NORMALISED, 3, False, 100),
     "LunarLander-v3": (LUNAR_LANDER, 3, False, 100),
 }
 POINTS = 120
@@ -116,6 +115,7 @@ def measure(out: Path) -> None:
     study.finish({"thresholds": thresholds, "arms": arms})
 
 
+SLOPE = "MountainCar-v0, shaped and normalised"
 PPO_METRICS = ("policy_loss", "value_loss", "gradient_norm", "kl", "explained_variance")
 TOLERANCES = {
     **{"policy_loss": 1e-4, "value_loss": 1e-3, "gradient_norm": 1e-3, "kl": 1e-4},

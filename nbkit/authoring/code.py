@@ -81,29 +81,36 @@ def changes(ran: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
     New symbols are not among them: whatever calls one has changed itself. A symbol that stands
     elsewhere now, with the same code, has moved and not changed; an import that leads to the same
-    code from another module neither.
+    code from another module neither, nor one that nothing needs any more.
     """
-    there = _by_last_name(now)
-    before = _by_last_name(ran)
+    before, there = _by_last_name(ran, imports=False), _by_last_name(now, imports=False)
+    imported = _by_last_name(now, imports=True)
 
     def is_same(name: str, digest: str) -> bool:
+        last = _last_name(name)
         if now.get(name) == digest:
             return True
-        last = name.removesuffix(IMPORTED).rpartition(".")[2]
-        if name.endswith(IMPORTED):
-            return bool(before.get(last)) and there.get(last) == before[last]
-        return digest in there.get(last, set())
+        if not name.endswith(IMPORTED):
+            return digest in there.get(last, set())
+        leads_to_the_same = last in before and before[last] == there.get(last)
+        if name in now:
+            return leads_to_the_same
+        return leads_to_the_same or last not in imported or digest in imported[last]
 
     return [name for name, digest in ran.items() if not is_same(name, digest)]
 
 
-def _by_last_name(symbols: Mapping[str, str]) -> dict[str, set[str]]:
-    """The digests of all functions, classes and values of one name, whatever their module."""
+def _by_last_name(symbols: Mapping[str, str], *, imports: bool) -> dict[str, set[str]]:
+    """The digests of all that has one name, whatever its module: imports, or what they lead to."""
     found: dict[str, set[str]] = {}
     for name, digest in symbols.items():
-        if not name.endswith(IMPORTED):
-            found.setdefault(name.rpartition(".")[2], set()).add(digest)
+        if name.endswith(IMPORTED) == imports:
+            found.setdefault(_last_name(name), set()).add(digest)
     return found
+
+
+def _last_name(name: str) -> str:
+    return name.removesuffix(IMPORTED).rpartition(".")[2]
 
 
 def _with_companions(root: Path, script: Path) -> list[Path]:

@@ -43,7 +43,8 @@ def states_of(project: Path, root: Path) -> dict[str, dict[str, object]]:
     from nbkit.authoring.results import Results  # it reads all the code; most starts need none
 
     results, found = Results(root), {}
-    for notebook in notebooks(project, (*PAGE_FOLDERS, "exercises")):
+    pages = [*project.glob("*.ipynb"), *notebooks(project, (*PAGE_FOLDERS, "exercises"))]
+    for notebook in pages:
         text = notebook.read_text(encoding="utf-8")
         if MEASURED_MIME not in text:
             continue

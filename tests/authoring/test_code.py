@@ -106,6 +106,33 @@ def test_what_moved_has_not_changed_unless_it_did(root: Path) -> None:
     assert changes(before, symbols(root)) == ["nbkit.losses.loss"]
 
 
+@pytest.mark.parametrize(
+    ("then", "now", "changed"),
+    [
+        ({"a.f": "1"}, {"a.f": "1", "a.g": "2"}, []),  # what is new was called by what changed
+        ({"a.f": "1"}, {}, ["a.f"]),
+        ({"a.f": "1"}, {"b.f": "1"}, []),
+        ({"a.f": "1"}, {"b.f": "2"}, ["a.f"]),
+        # an import of our own code: what counts is where it leads
+        ({"a.f": "1", "x.f (import)": "i"}, {"b.f": "1", "x.f (import)": "j"}, []),
+        (
+            {"a.f": "1", "x.f (import)": "i"},
+            {"a.f": "1", "b.f": "2", "x.f (import)": "j"},
+            ["x.f (import)"],
+        ),
+        # of a library: the same function under another name is another function
+        ({"x.sqrt (import)": "i"}, {"x.sqrt (import)": "j"}, ["x.sqrt (import)"]),
+        ({"x.sqrt (import)": "i"}, {}, []),
+        ({"x.sqrt (import)": "i"}, {"y.sqrt (import)": "i"}, []),
+        ({"x.sqrt (import)": "i"}, {"y.sqrt (import)": "j"}, ["x.sqrt (import)"]),
+    ],
+)
+def test_which_symbols_have_changed(
+    then: dict[str, str], now: dict[str, str], changed: list[str]
+) -> None:
+    assert changes(then, now) == changed
+
+
 def test_a_program_that_another_starts_is_reached(root: Path) -> None:
     write(root, "benchmarks/speed.py", 'import subprocess\n\nWORKER = "worker.py"\n')
     write(root, "benchmarks/worker.py", "from nbkit.losses import other\n\nprint(other(1))\n")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from nbkit.authoring.results import Results
 from nbkit.site import build, measured
 from nbkit.site.build import SiteError, build_site
 
@@ -99,3 +100,14 @@ def test_states_are_found_without_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.strip() == "True", done.stderr
+
+
+@pytest.mark.slow
+def test_a_built_page_says_it(fixture_site: Path) -> None:
+    """From the stored notebook through Jupyter Book and the theme to HTML."""
+    pages = [path.read_text(encoding="utf-8") for path in fixture_site.rglob("index.html")]
+    (html,) = [page for page in pages if 'class="measured"' in page]
+    assert '<code class="measured-file">studies/results/kl_placement.json</code>' in html
+    assert '<span class="measured-facts">measured 2026-11-28</span>' in html
+    stated = str(Results(measured.ROOT).state_of("studies/results/kl_placement.json"))
+    assert f'">{stated}</span>' in html
