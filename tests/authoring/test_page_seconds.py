@@ -59,7 +59,7 @@ def test_processor_seconds_count_children_and_not_the_clock(tmp_path: Path) -> N
     burn = "import time\nwhile time.process_time() < 1: pass"
     ended = f"import subprocess, sys, time\nsubprocess.run([sys.executable, '-c', {burn!r}])"
     alive = (
-        f"child = subprocess.Popen([sys.executable, '-c', {burn!r} + '; time.sleep(60)'])\n"
+        f"child = subprocess.Popen([sys.executable, '-c', {burn!r} + '\\ntime.sleep(60)'])\n"
         "time.sleep(4)"
     )
     cells = [nbformat.v4.new_code_cell(source) for source in (ended, "time.sleep(2)", alive)]

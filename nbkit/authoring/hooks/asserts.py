@@ -184,17 +184,28 @@ def _placed(node: Any, old: ast.AST) -> Any:
     return ast.fix_missing_locations(ast.copy_location(node, old))
 
 
-def start() -> None:
-    """Measure the assertions of this kernel's cells from the next cell on.
+class Cells:
+    """Counts the cells of a page as they begin; those that a magic runs inside one do not count."""
 
-    The cell that calls this is the kernel's first, so the page's first cell is the second one.
-    """
+    def __init__(self) -> None:
+        """Begin before the page's first cell."""
+        self.now = 0
+
+    def begin(self, info: Any) -> None:
+        """Called by IPython before each cell."""
+        self.now += bool(info.store_history)
+
+
+def start() -> None:
+    """Measure the assertions of this kernel's cells from the next cell on, the page's first."""
     from IPython import get_ipython
 
     shell = get_ipython()
+    cells = Cells()
     recorder = runpy.run_path(str(SLACK))["Recorder"](
-        lambda: shell.execution_count - 1, lambda: rewriter in shell.ast_transformers
+        lambda: cells.now, lambda: rewriter in shell.ast_transformers
     )
-    rewriter: Rewriter = Rewriter(recorder.name)
+    rewriter = Rewriter(recorder.name)
     setattr(sys, HANDLE, recorder)
+    shell.events.register("pre_run_cell", cells.begin)
     shell.ast_transformers.append(rewriter)
