@@ -203,9 +203,9 @@ def start() -> None:
     shell = get_ipython()
     cells = Cells()
     recorder = runpy.run_path(str(SLACK))["Recorder"](
-        lambda: cells.now, lambda: rewriter in shell.ast_transformers
+        lambda: cells.now,
+        lambda: any(isinstance(one, Rewriter) for one in shell.ast_transformers),
     )
-    rewriter = Rewriter(recorder.name)
     setattr(sys, HANDLE, recorder)
     shell.events.register("pre_run_cell", cells.begin)
-    shell.ast_transformers.append(rewriter)
+    shell.ast_transformers.append(Rewriter(recorder.name))
