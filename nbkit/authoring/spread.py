@@ -24,7 +24,7 @@ from nbkit.authoring.reach.ran import Note, read_notes
 from nbkit.authoring.record import RecordMismatch
 from nbkit.authoring.repository import write_atomically
 from nbkit.authoring.spread_summary import summary
-from nbkit.authoring.stamp import outputs_digest, stored_stamp
+from nbkit.authoring.stamp import draws_digest, outputs_digest, stored_stamp
 
 # Of processor time, for a page on one draw; without vector instructions all takes longer. The clock
 # is never reached: run_page.py ends what computes too long, or not at all.
@@ -137,7 +137,8 @@ def store(page: Page, draws: dict[str, Any]) -> None:
     said = content_of_notebook(notebook, page.notebook_name)
     notebook["metadata"]["nbkit"]["draws"] = draws
     with_ranges(notebook, draws)
-    notebook["metadata"]["nbkit"]["stamp"]["outputs"] = outputs_digest(notebook)
+    stamp = notebook["metadata"]["nbkit"]["stamp"]
+    stamp |= {"outputs": outputs_digest(notebook), "draws": draws_digest(notebook)}
     assert content_of_notebook(notebook, page.notebook_name) == said
     write_atomically(page.notebook, notebook_text(notebook))
 

@@ -62,6 +62,7 @@ def make_stamp(
         "text": content.text_digest,
         "code": content.code_digest,
         "outputs": outputs_digest(notebook),
+        "draws": draws_digest(notebook),
         "reach": reach.symbols,
         "reads": _read_digests(page, content, reach, result["trace"]["reads"]),
         "seconds": round(result["seconds"], 1),
@@ -98,6 +99,11 @@ def outputs_digest(notebook: dict[str, Any]) -> str:
             if cell["cell_type"] == "code"
         ]
     )
+
+
+def draws_digest(notebook: dict[str, Any]) -> str:
+    """SHA-256 of what was measured under several roundings, which nobody writes by hand either."""
+    return digest(stored_draws(notebook))
 
 
 def stored_stamp(notebook: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -198,6 +204,10 @@ def _check_pair(page: Page) -> list[Finding]:
         found.append(Finding(page.name, "stale: its prose changed", rerun))
     if outputs_digest(notebook) != stamp["outputs"]:
         found.append(Finding(page.notebook_name, "its outputs were edited after execution", rerun))
+    if "draws" in stamp and draws_digest(notebook) != stamp["draws"]:
+        problem = "what was measured of it under several roundings was edited"
+        mend = f"run `nbkit spread {page.name}`"
+        found.append(Finding(page.notebook_name, problem, mend))
     found += _proof_findings(page, content, notebook, stamp)
     for number, size in large_figures(notebook):
         problem = f"a figure of code cell {number} has {size // 1000} kB; the most is 150 kB"

@@ -184,6 +184,18 @@ def test_outputs_edited_by_hand_are_named_and_rerun(executed: Book):
     assert outputs(executed.notebook(NOTEBOOK))[0][0]["data"]["text/plain"] == ["12"]
 
 
+def test_measurements_edited_by_hand_are_named(executed: Book):
+    executed.nbkit("spread", CHAPTER)
+    executed.nbkit("stamp", "--check")
+    notebook = executed.notebook(NOTEBOOK)
+    notebook["metadata"]["nbkit"]["draws"]["processor_seconds"][0] += 1
+    executed.save_notebook(NOTEBOOK, notebook)
+    output = executed.nbkit("stamp", "--check", status=1)
+    assert f"{NOTEBOOK}: what was measured of it under several roundings was edited" in output
+    executed.nbkit("spread", CHAPTER)
+    executed.nbkit("stamp", "--check")
+
+
 def test_a_page_that_was_never_executed_and_an_orphan_are_named(book: Book):
     book.save_notebook("notebooks/09_orphan.ipynb", {"cells": [], "metadata": {}, "nbformat": 4})
     output = book.nbkit("stamp", "--check", status=1)

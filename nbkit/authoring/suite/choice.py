@@ -11,7 +11,14 @@ from nbkit.authoring.page import Page, find_pages, join
 from nbkit.authoring.proof import aged, commit_count, installed_versions
 from nbkit.authoring.reach import Finder
 from nbkit.authoring.repository import chapter_number, notebooks, relative
-from nbkit.authoring.stamp import changes, edited_side, finder_of, outputs_digest, stored_stamp
+from nbkit.authoring.stamp import (
+    changes,
+    draws_digest,
+    edited_side,
+    finder_of,
+    outputs_digest,
+    stored_stamp,
+)
 from nbkit.authoring.suite.ledger import Proof, code_of, inputs_digest, read_ledger, required
 
 EIGHTHS = 8
@@ -154,6 +161,8 @@ def _by_stamp(page: Page) -> Subject:
         because.append("its notebook")
     if outputs_digest(notebook) != stamp["outputs"]:
         because.append("its outputs")
+    if draws_digest(notebook) != stamp.get("draws"):
+        because.append("its measurements")
     older = aged(stamp["versions"], installed_versions())
     reason = "stale" if because else "old" if older else STANDING
     return Subject(
