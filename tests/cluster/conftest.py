@@ -1,7 +1,8 @@
 """A job to play with: tiny_train.py under a job.yaml, in a folder of its own."""
 
 import json
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,16 @@ BIG = JOB | {"backend": "zero3", "gpus": 8, "nodes": 2}
 BIG.pop("processes")
 
 MakeJob = Callable[..., Path]
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """In the background SIGINT is ignored; programs inherit that, and bash could not trap it."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def write_job(folder: Path, content: dict[str, Any], script: Path = TINY) -> Path:

@@ -54,7 +54,7 @@ def run_script(folder: Path, launch: Path, script: str, variables: dict[str, str
         | variables,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
 
@@ -215,7 +215,7 @@ def bash(folder: Path, *words: str, text: str = "") -> list[str]:
     clean = {"PATH": "/usr/bin:/bin"}
     command = ["/bin/bash", "--norc", "--noprofile", *words]
     done = subprocess.run(
-        command, cwd=folder, env=clean, input=text, capture_output=True, text=True, timeout=60
+        command, cwd=folder, env=clean, input=text, capture_output=True, text=True, timeout=300
     )
     return done.stdout.split()
 

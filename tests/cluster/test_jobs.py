@@ -1,10 +1,7 @@
-"""The jobs of the book: rendered as committed, and each runs to its end here at its tiny size."""
+"""The jobs of the book: rendered as committed, and what their scripts say of each value."""
 
-import json
-import os
-import subprocess
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import get_args, get_type_hints
 
 import pytest
 import yaml
@@ -13,28 +10,19 @@ from nbkit.cluster.commands import job_folders
 from nbkit.cluster.job import Backend, Checkpointing, Precision
 from nbkit.cluster.job_file import JobError, load_job, variant_names
 from nbkit.cluster.render import check, render, render_all
-from nbkit.cluster.report import report
-from nbkit.cluster.run_folder import open_run
 from nbkit.cluster.submit import check_submission, judge
 from nbkit.parallel.config import BACKENDS, ParallelConfig
 
-from .conftest import JOB, REPOSITORY, render_job
+from .conftest import REPOSITORY, render_job
+from .judging import judge_in_this_process
 
-# The back-end that two processes use here, and the stages of the tiny size.
-TINY: dict[str, dict[str, Any]] = {
-    "dpo_7b": {"backend": "ddp"},
-    "grpo_gsm8k": {"backend": "ddp", "stages": ["sft", "grpo"]},
-    "ppo_manipulation": {"backend": "ddp"},
-    "rlhf_7b": {"backend": "fsdp2", "stages": ["sft", "reward", "ppo"]},
-    "scaling_study": {"backend": "ddp", "stages": ["grpo", "ppo"]},
-    "sft_7b": {"backend": "fsdp2"},
-}
 JOBS = job_folders(REPOSITORY)
 
 
-def test_every_job_is_known_to_these_tests():
-    names = [folder.name for folder in JOBS]
-    assert sorted(TINY) == names, "a new job? name its back-end and stages in TINY, above"
+@pytest.fixture
+def judged_here(monkeypatch):
+    """Each process that judges imports torch first; test_commands.py starts one."""
+    monkeypatch.setattr("nbkit.cluster.submit.subprocess", judge_in_this_process())
 
 
 @pytest.mark.parametrize("folder", JOBS, ids=lambda folder: folder.name)
@@ -46,6 +34,7 @@ def test_files_are_what_the_job_file_gives(folder):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("judged_here")
 @pytest.mark.parametrize("folder", JOBS, ids=lambda folder: folder.name)
 def test_the_training_script_takes_every_value_of_every_variant(folder):
     configs = {
@@ -69,6 +58,7 @@ WRONG = {
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("judged_here")
 @pytest.mark.parametrize("name", sorted(WRONG))
 def test_the_dry_run_names_a_wrong_word_with_its_line(name, tmp_path):
     field, value, says = WRONG[name]
@@ -97,32 +87,3 @@ def test_the_words_of_a_job_are_those_of_the_back_ends():
 
 def is_config(path: Path) -> bool:
     return path.name.startswith("config.")
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", sorted(TINY))
-def test_it_runs_with_two_processes_and_reports(name, tmp_path):
-    """The committed train.py with the defaults of its Config, launched as the real job is."""
-    stages = [{"name": stage} for stage in TINY[name].get("stages", [])]
-    job = JOB | {"backend": TINY[name]["backend"], "stages": stages, "venv": ".venv"}
-    folder = tmp_path / name
-    launch = render_job(folder, job, script=REPOSITORY / "cluster_scripts" / name / "train.py")
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("SLURM")}
-    done = subprocess.run(
-        ["bash", str(launch / "torchrun.sh"), str(tmp_path / "run")],
-        cwd=REPOSITORY,
-        env=environment | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
-    run = open_run(tmp_path / "run")
-    assert run.state == "finished"
-    for stage in run.stages:
-        assert stage.rows, f"stage {stage.name} has logged nothing"
-        assert stage.events[0]["ranks"] == 2
-    written = report(run, tmp_path / "results")
-    result = json.loads(written[0].read_text())
-    assert result["device_name"] and result["stamp"]["commit"]
-    assert all(Path(path).stat().st_size < 150_000 for path in written)

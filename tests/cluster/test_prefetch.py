@@ -104,7 +104,7 @@ def nbkit(*words: str, **variables: str) -> subprocess.CompletedProcess:
         env=environment | {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"} | variables,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
 
 
@@ -122,7 +122,7 @@ def run_python(script: str, *words: str, **variables: str) -> subprocess.Complet
         env=environment | variables,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
 
 

@@ -21,7 +21,6 @@ from .slurm_cluster import REQUIRED, job_state, missing, output_of
 REASON = missing()
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(600),
     pytest.mark.skipif(bool(REASON) and not REQUIRED, reason=REASON),
 ]
 STEPS = 60
@@ -37,7 +36,7 @@ def start(launch: Path, run: Path) -> str:
     return submit(slurm_command(launch.parent, REPOSITORY, run), REPOSITORY)
 
 
-def wait_for(condition, what: str, seconds: float = 240.0) -> None:
+def wait_for(condition, what: str, seconds: float = 400.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"{what}: not within {seconds} s"
