@@ -18,7 +18,8 @@ from nbkit.exercises.proof import (
 )
 from nbkit.exercises.registry import Exercise, all_exercises, call_with_inputs
 
-SEEDS = range(1, 21)
+FIRST_SEEDS = (2, 3)
+MORE_SEEDS = (1, *range(4, 21))
 # The edges, which no seed changes, name every mutant (tested below): some seeds are enough.
 MUTANT_SEEDS = range(1, 7)
 EXERCISES = list(all_exercises().values())
@@ -33,15 +34,15 @@ each_exercise = pytest.mark.parametrize("exercise", [of_exercise(e) for e in EXE
 
 @each_exercise
 def test_reference_passes(exercise: Exercise) -> None:
-    for seed in (2, 3):
+    for seed in FIRST_SEEDS:
         assert not reference_faults(bench_for(exercise.id, seed))
 
 
 @each_exercise
 @pytest.mark.slow
-def test_reference_passes_on_many_seeds(exercise: Exercise) -> None:
-    for seed in SEEDS:
-        assert not reference_faults(bench_for(exercise.id, seed))
+def test_reference_passes_on_many_more_seeds(exercise: Exercise) -> None:
+    for seed in MORE_SEEDS:
+        assert not reference_faults(Bench(exercise, seed))
 
 
 @each_exercise
@@ -190,8 +191,9 @@ def test_writing_into_an_input_fails(exercise: Exercise) -> None:
 
 @each_exercise
 def test_seed_repeats_the_cases(exercise: Exercise) -> None:
-    one, other = Bench(exercise, 5), Bench(exercise, 5)
-    different = Bench(exercise, 6)
+    """Six of them: they have all sizes, and asking the oracle about the rest says no more."""
+    one, other = Bench(exercise, 5, draws=6), Bench(exercise, 5, draws=6)
+    different = Bench(exercise, 6, draws=6)
     assert [str(r.case.inputs) for r in one.runs] == [str(r.case.inputs) for r in other.runs]
     assert [str(r.case.inputs) for r in one.runs] != [str(r.case.inputs) for r in different.runs]
 
