@@ -84,7 +84,7 @@ class Book:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=240,
+            timeout=600,
         )
         assert done.returncode == status, f"exit status {done.returncode}\n{done.stdout}"
         return done.stdout

@@ -77,14 +77,14 @@ def stop(process: subprocess.Popen) -> None:
     """End the server, and make it end if a kernel that is just starting holds it up."""
     process.send_signal(signal.SIGTERM)
     try:
-        process.wait(30)
+        process.wait(100)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
 
 
 def wait_for_address(process: subprocess.Popen, log) -> str:
-    for _ in range(240):
+    for _ in range(600):
         found = re.search(r"http://(?:localhost|127\.0\.0\.1):\d+/lab\S*", log.read_text())
         if found:
             return found.group(0)
@@ -101,7 +101,7 @@ def ask(address: str, path: str, data: dict | None = None) -> dict:
         method="GET" if data is None else "PUT",
         headers={"Authorization": f"token {token}"},
     )
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.urlopen(request, timeout=300) as answer:
         return json.load(answer)
 
 
@@ -139,9 +139,9 @@ def test_a_double_click_opens_a_notebook(server, tmp_path):
         page.goto(address)
         for name in (NOTEBOOK, CHAPTER):
             item = page.locator(f'.jp-DirListing-item[title*="Name: {name.split("/")[1]}"]')
-            item.dblclick(timeout=60_000)
+            item.dblclick(timeout=300_000)
             cells = page.locator(".jp-NotebookPanel:visible .jp-CodeCell:visible")
-            cells.first.wait_for(timeout=60_000)
+            cells.first.wait_for(timeout=300_000)
             title = page.locator(
                 ".lm-TabBar-tab.lm-mod-current .lm-TabBar-tabLabel"
             ).all_inner_texts()

@@ -10,7 +10,7 @@ from typing import Any
 from nbkit.site.build import build_environment
 
 THEME = Path(__file__).resolve().parents[2] / "book" / "_theme"
-TIMEOUT_SECONDS = 60
+TIMEOUT_SECONDS = 300
 
 
 def run_javascript(module: Path, expression: str) -> Any:

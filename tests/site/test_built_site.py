@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag
@@ -14,9 +13,7 @@ import pytest
 from bs4 import BeautifulSoup
 from renderer.nodes import HANDLERS
 from renderer.offline import outside_requests
-from site_books import FIXTURE_BOOK, REPOSITORY, copy_fixture_book
-
-from nbkit.site.build import SiteError, build_site, project_root
+from site_books import REPOSITORY
 
 pytestmark = pytest.mark.slow
 LARGEST_FIGURE_BYTES = 150_000
@@ -54,7 +51,9 @@ class Anchors(HTMLParser):
         self._templates -= tag == "template"
 
 
+@cache
 def anchors(path: Path) -> Anchors:
+    """What a page holds, read once for all tests."""
     parser = Anchors()
     parser.feed(path.read_text(encoding="utf-8"))
     return parser
@@ -256,64 +255,3 @@ def test_landing_page_links_the_chapters_that_exist_and_no_others(real_site: Pat
         assert ("Planned" in card.select_one(".card-footer").text) == (card.name == "div"), number
     assert len(cards) == len(linked) + len(planned) == CHAPTERS_OF_THE_BOOK
     assert linked == chapters_listed(), "book/index.md: give each chapter of myst.yml a :link:"
-
-
-# Failure
-
-
-def test_broken_pages_stop_the_build_and_are_all_named(tmp_path: Path) -> None:
-    project = copy_fixture_book(tmp_path)
-    page = project / "constructs.md"
-    text = page.read_text(encoding="utf-8")
-    text += "\n\n```{mermaid}\ngraph LR\n```\n\n![](loop.svg)\n"
-    page.write_text(text, encoding="utf-8")
-    notebook = project / "notebook.ipynb"
-    data = json.loads(notebook.read_text(encoding="utf-8"))
-    code = next(cell for cell in data["cells"] if cell["cell_type"] == "code")
-    code["outputs"] = [
-        {"output_type": "display_data", "metadata": {}, "data": {"application/x-strange": "?"}}
-    ]
-    notebook.write_text(json.dumps(data), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-c", "from nbkit.site.commands import app; app()", "build"],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1
-    said = done.stdout + done.stderr
-    assert "constructs.md: node 'mermaid'" in said
-    assert "the picture 'loop.svg' has no alt text" in said
-    assert "notebook.ipynb: node 'outputs', cell cell-01" in said
-    assert "holds only application/x-strange" in said
-    assert "The book was not built: mend what is named above" in said
-    assert not (project / "_build" / "html").exists()
-
-
-def test_warning_of_jupyter_book_stops_a_strict_build(tmp_path: Path) -> None:
-    project = copy_fixture_book(tmp_path)
-    page = project / "index.md"
-    page.write_text(page.read_text(encoding="utf-8") + "\n{eq}`nowhere`\n", encoding="utf-8")
-    with pytest.raises(SiteError, match="The book was not built"):
-        build_site(project)
-
-
-def test_failed_rebuild_keeps_the_last_site_for_the_server(tmp_path: Path) -> None:
-    project = copy_fixture_book(tmp_path)
-    site = build_site(project)
-    page = project / "index.md"
-    page.write_text(page.read_text(encoding="utf-8") + "\n```{mermaid}\nx\n```\n", encoding="utf-8")
-    with pytest.raises(SiteError):
-        build_site(project, keep_last=True)
-    assert (site / "index.html").is_file()
-
-
-def test_outside_the_repository_the_mend_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SiteError, match=r"There is no myst\.yml in .* run this inside"):
-        project_root(tmp_path)
-
-
-def test_project_is_found_from_below() -> None:
-    assert project_root(FIXTURE_BOOK) == FIXTURE_BOOK
-    assert project_root(REPOSITORY / "book") == REPOSITORY
