@@ -113,7 +113,7 @@ def test_tests_in_sandboxes(pool):
         "return z",
         "import os\nos._exit(0)",
         "print('passed')",
-        "while True: pass",
+        "import time\ntime.sleep(99)",
     ]
     binary = CodeRewards(pool, timeout_s=2.0)
     graded = CodeRewards(pool, reward="graded", timeout_s=2.0)
