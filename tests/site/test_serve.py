@@ -65,17 +65,29 @@ def test_a_changed_source_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "book").mkdir()
     page = tmp_path / "book" / "index.md"
     page.write_text("one", encoding="utf-8")
-    noticed = threading.Event()
+    noticed, looks, look = threading.Event(), [], serve.newest_change
+
+    def noted(project: Path) -> dict[Path, int]:
+        looks.append(look(project))
+        return looks[-1]
+
+    monkeypatch.setattr(serve, "newest_change", noted)
 
     def watch() -> None:
         next(serve.changes(tmp_path))
         noticed.set()
 
+    def wait_for_three_looks() -> None:
+        end, before = time.monotonic() + 100, len(looks)
+        while len(looks) < before + 3:
+            assert time.monotonic() < end
+            time.sleep(0.005)
+
     threading.Thread(target=watch, daemon=True).start()
-    time.sleep(0.1)
+    wait_for_three_looks()
     assert not noticed.is_set()
     (tmp_path / "book" / "notes.txt").write_text("not a source", encoding="utf-8")
-    time.sleep(0.1)
+    wait_for_three_looks()
     assert not noticed.is_set()
     page.write_text("two", encoding="utf-8")
     assert noticed.wait(100)
