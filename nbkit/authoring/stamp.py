@@ -249,7 +249,7 @@ def _proof_findings(
         Finding(page.name, *finding) for finding in spread_findings(page.name, notebook, content)
     ]
     ran = (stored_draws(notebook) or {}).get("ran", [])
-    unknown = missed(page_reach(page.root, content), ran)
+    unknown = missed(finder_of(page.root), page_reach(page.root, content), ran)
     if unknown and content.code_digest == stamp["code"]:
         problem = f"ran {', '.join(unknown[:NAMED])}, which the finder does not see it reach"
         mend = "mend nbkit/authoring/reach, or name it in a cell"

@@ -250,8 +250,8 @@ def test_what_ran_and_is_not_reached_is_missed(checkout: Book, tmp_path: Path):
     ran = ran_symbols(finder, read_notes(notes))
     assert ran == ["nbkit.base.TABLE", "nbkit.base.twice"]
     reached = finder.reach(sources=["from nbkit.base import twice\ntwice(1)"])
-    assert missed(reached, ran) == ["nbkit.base.TABLE"]
-    assert missed(reached, ran[1:]) == []
+    assert missed(finder, reached, ran) == ["nbkit.base.TABLE"]
+    assert missed(finder, reached, ran[1:]) == []
 
 
 def test_a_function_that_sets_a_global_is_known_by_its_own_name(checkout: Book):
@@ -259,7 +259,7 @@ def test_a_function_that_sets_a_global_is_known_by_its_own_name(checkout: Book):
     finder = Finder(checkout.root)
     ran = ran_symbols(finder, [("nbkit/state.py", 2, "call")])
     assert ran == ["nbkit.state.load"]
-    assert missed(finder.reach(sources=["from nbkit.state import load\nload()"]), ran) == []
+    assert missed(finder, finder.reach(sources=["from nbkit.state import load\nload()"]), ran) == []
 
 
 def test_what_was_asked_before_changes_nothing(checkout: Book):
@@ -268,3 +268,10 @@ def test_what_was_asked_before_changes_nothing(checkout: Book):
     alone = [Finder(checkout.root).reach(sources=[source]).symbols for source in sources]
     for _ in range(3):
         assert [finder.reach(sources=[source]).symbols for source in sources] == alone
+
+
+def test_what_an_import_registers_is_reached_with_it(checkout: Book):
+    finder = Finder(checkout.root)
+    reached = finder.reach(sources=["import nbkit.registry\nnbkit.registry.NAMES['listed']()"])
+    ran = ["nbkit.registry.listed", "nbkit.registry.load"]
+    assert missed(finder, reached, ran) == ["nbkit.registry.load"]

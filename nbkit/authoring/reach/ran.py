@@ -37,17 +37,22 @@ def loaded_with_effects(finder: Finder, notes: Iterable[Note]) -> list[str]:
     return sorted(module.name for module in found if module and module.effects)
 
 
-def missed(reach: Reach, ran: Iterable[str]) -> list[str]:
+def missed(finder: Finder, reach: Reach, ran: Iterable[str]) -> list[str]:
     """The symbols that ran and that the reach does not hold: mistakes of the finder."""
-    return [name for name in ran if not _is_in(reach, name)]
+    return [name for name in ran if not _is_in(finder, reach, name)]
 
 
-def _is_in(reach: Reach, name: str) -> bool:
+def _is_in(finder: Finder, reach: Reach, name: str) -> bool:
     if name in reach.symbols:
         return True
-    module = name.removesuffix(f" {IMPORTING}").rpartition(".")[0]
+    module, _, symbol = name.removesuffix(f" {IMPORTING}").rpartition(".")
     # A script that runs as a program is reached whole, under its own name.
-    return module in reach.symbols or name in reach.modules
+    if module in reach.symbols or name in reach.modules:
+        return True
+    # What importing a module registers is part of what importing it does.
+    found = finder.module(module) if f"{module} {IMPORTING}" in reach.symbols else None
+    statements = found.definitions.get(symbol, []) if found else []
+    return any(statement in found.effects for statement in statements) if found else False
 
 
 def _names(finder: Finder, file: str, line: int) -> list[str]:
