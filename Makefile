@@ -25,7 +25,7 @@ endif
 
 help:
 	@echo "make book               render the stored outputs to _build/html"
-	@echo "make test               prove what is new, stale or old, and an eighth of the rest"
+	@echo "make test               prove what is new, stale or old, and a seventh of the rest"
 	@echo "make test ALL=1         prove everything; CHAPTER=N: what belongs to one chapter;"
 	@echo "                        KEEP=1: and write the proofs into tests/proofs.json"
 	@echo "make lab                open the chapters and exercises in JupyterLab"

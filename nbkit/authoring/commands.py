@@ -155,7 +155,7 @@ def test(
     ] = False,
     jobs: Annotated[int, typer.Option(min=1, help="How many processes side by side.")] = 2,
 ) -> None:
-    """Prove what is new, stale or old, and an eighth of the rest; say what stands already."""
+    """Prove what is new, stale or old, and a seventh of the rest; say what stands already."""
     from nbkit.authoring.repository import find_root, require_chapter
     from nbkit.authoring.suite.choice import KINDS
     from nbkit.authoring.suite.run import run_suite

@@ -88,20 +88,20 @@ def proven(output: str) -> str:
     return "\n".join(lines[first:])
 
 
-def eighth_of(book: Book) -> set[str]:
+def part_of(book: Book) -> set[str]:
     names = ["tests/test_one.py", "studies/curve.py", "exercises/01_small.ipynb", NOTEBOOK]
     names += ["notebooks/02_other.ipynb", "solutions/01_small.ipynb"]
-    return {name for name in names if choice.eighth(name) == 0}
+    return {name for name in names if choice.part_of(name) == 0}
 
 
 @pytest.mark.slow
-def test_a_book_in_order_stands_on_its_proofs_but_for_an_eighth(whole: Book):
+def test_a_book_in_order_stands_on_its_proofs_but_for_a_part(whole: Book):
     output = run(whole)
-    count = sum(2 if name.startswith("tests") else 1 for name in eighth_of(whole))
+    count = sum(2 if name.startswith("tests") else 1 for name in part_of(whole))
     assert last(output) == f"{count} passed, 0 failed"
     assert "standing on an earlier proof: " in output
     assert "commit unknown, " in output and "numpy" in output
-    for name in eighth_of(whole):
+    for name in part_of(whole):
         assert name in output
     everything = run(whole, "--all")
     assert last(everything) == "7 passed, 0 failed"
@@ -308,9 +308,15 @@ def test_studies_are_run_by_name(whole: Book):
     assert "exit status 3" in one_sentence(whole.nbkit("study", "curve", "--check", status=1))
 
 
-def test_eighths_share_everything_out():
+@pytest.mark.parametrize("step", [1, 2, 3, 4, 5, 6, 8, 16])
+def test_every_part_has_its_turn_in_as_many_landings(step: int):
+    turns = {(100 + step * landing) % choice.PARTS for landing in range(choice.PARTS)}
+    assert turns == set(range(choice.PARTS))
+
+
+def test_the_parts_share_everything_out():
     names = [f"tests/test_{number}.py" for number in range(400)]
-    counts = [sum(choice.eighth(name) == part for name in names) for part in range(choice.EIGHTHS)]
+    counts = [sum(choice.part_of(name) == part for name in names) for part in range(choice.PARTS)]
     assert sum(counts) == 400 and min(counts) > 20
 
 

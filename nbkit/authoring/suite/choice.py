@@ -21,7 +21,8 @@ from nbkit.authoring.stamp import (
 )
 from nbkit.authoring.suite.ledger import Proof, code_of, inputs_digest, read_ledger, required
 
-EIGHTHS = 8
+# A prime: landings of two commits at a time visit every part too, as those of any number but seven.
+PARTS = 7
 KINDS = ("checks", "unit", "studies", "notebooks", "exercises")
 STANDING = "standing"
 # Why something is run, in the order in which the summary tells it.
@@ -66,7 +67,7 @@ def choose(
     """Judge every file of the book that can be proven.
 
     Run are those without a proof, those whose code or inputs have changed since, those that were
-    proven with other versions of the libraries, and an eighth of the rest: the number of commits
+    proven with other versions of the libraries, and a seventh of the rest: the number of commits
     says which, so that each has its turn.
 
     Args:
@@ -76,7 +77,7 @@ def choose(
         kinds: only these kinds.
     """
     ledger = read_ledger(root)
-    turn = commit_count(root) % EIGHTHS
+    turn = commit_count(root) % PARTS
     found = []
     if "unit" in kinds:
         found += [_by_ledger(root, name, "unit", ledger) for name in _tests(root)]
@@ -97,9 +98,9 @@ def choose(
     return [_asked(subject, everything or chapter is not None, turn) for subject in found]
 
 
-def eighth(name: str) -> int:
-    """Which eighth a file belongs to, from 0 to 7: the same at every commit."""
-    return zlib.crc32(name.encode()) % EIGHTHS
+def part_of(name: str) -> int:
+    """Which seventh a file belongs to, from 0 to 6: the same at every commit."""
+    return zlib.crc32(name.encode()) % PARTS
 
 
 def sources_of(path: Path) -> list[str]:
@@ -120,7 +121,7 @@ def _asked(subject: Subject, everything: bool, turn: int) -> Subject:
         return subject
     if everything:
         return _with_reason(subject, "asked")
-    return _with_reason(subject, "turn") if eighth(subject.name) == turn else subject
+    return _with_reason(subject, "turn") if part_of(subject.name) == turn else subject
 
 
 def _with_reason(subject: Subject, reason: str) -> Subject:

@@ -173,7 +173,7 @@ _REASONS = {
     "new": "without an earlier proof",
     "stale": "their code or inputs have changed",
     "old": "proven with other versions before",
-    "turn": "their turn, one commit in eight",
+    "turn": "their turn, one commit in seven",
 }
 
 
