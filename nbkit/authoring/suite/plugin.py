@@ -221,6 +221,8 @@ class _Controller:
         counts = {
             "passed": sum(tally.passed for tally in self.tallies.values()),
             "failed": sum(tally.failed for tally in self.tallies.values()),
+            "due": sum(subject.runs for subject in self.subjects.values()),
+            "standing": sum(not subject.runs for subject in self.subjects.values()),
             "skipped": sum(tally.skipped for tally in self.tallies.values()),
         }
         if self.config.option.book_counts:
