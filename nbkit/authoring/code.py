@@ -20,6 +20,8 @@ HEAD = "head"
 FRAME = {"studies": {"main", HEAD, "STUDY", "TOLERANCES", "HEAD_UPDATES", "HEAD_TOLERANCE"}}
 PLUMBING = (
     *("nbkit.authoring.", "nbkit.provenance.", "nbkit.code_tree.", "nbkit.cli."),
+    # the names that pages use, each loaded from its own module
+    *("nbkit._LAZY", "nbkit.__getattr__"),
     "studies._frame.",
     # what became studies._frame
     *("studies._jobs.", "studies._grpo.parallel", "studies._grpo._kept", "studies._grpo._in_time"),

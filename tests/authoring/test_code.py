@@ -8,6 +8,7 @@ from nbkit.authoring.code import changes, code_of, is_program, script_of
 from nbkit.authoring.reach import Finder
 
 SCRIPT = '''"""A study."""
+from nbkit import losses
 from nbkit.losses import loss
 from studies._frame import Frame
 from studies._shared import scale
@@ -34,8 +35,18 @@ STUDY = Frame(__file__, measure, head, TOLERANCES)
 if __name__ == "__main__":
     STUDY.main()
 '''
+LAZY = """from importlib import import_module
+
+_LAZY = {"record": "nbkit.only_head"}
+
+
+def __getattr__(name):
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(name)
+"""
 FILES = {
-    "nbkit/__init__.py": "",
+    "nbkit/__init__.py": LAZY,
     "nbkit/losses.py": "def loss(x):\n    return 2 * x\n\n\ndef other(x):\n    return x\n",
     "nbkit/only_head.py": "def shown():\n    return 1\n",
     "studies/_frame.py": "class Frame:\n    def __init__(self, *a): ...\n    def main(self): ...\n",
@@ -85,6 +96,7 @@ def test_what_a_study_reaches_without_its_head_and_frame(root: Path) -> None:
         ("studies/curve.py", '"x": shown()', '"x": 2 * shown()', []),
         ("studies/curve.py", '{"x": 1.0}', '{"x": 2.0}', []),
         ("nbkit/only_head.py", "return 1", "return 2", []),
+        ("nbkit/__init__.py", '"record"', '"other"', []),  # a name for pages
         ("nbkit/losses.py", "def loss(", "def cost(", ["nbkit.losses.loss"]),
     ],
 )
