@@ -267,13 +267,15 @@ def sft_trainer(word):
     )  # fmt: skip
 
 
-def all_three(word):
-    """SFT, GRPO and PPO in one set of processes: "alone" has no back-end in the trainers."""
+def all_three(word, folder=None):
+    """SFT, GRPO and PPO in one set of processes: "alone" has no back-end in the trainers.
+
+    With a folder, the latter two are saved after half of their updates, each in one of its own.
+    """
     return {
         "sft": sft("single" if word == "alone" else word),
         "sft trainer": sft_trainer(word),
-        "grpo": trained("grpo", word),
-        "rlhf": trained("rlhf", word),
+        **{name: trained(name, word, folder and Path(folder) / name) for name in TRAINERS},
     }
 
 

@@ -1,6 +1,6 @@
 """Ten steps on two ranks equal ten steps on one, on every back-end; and what a checkpoint holds."""
 
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -21,16 +21,28 @@ def alone():
     return jobs.ranks(1, jobs.all_three, "alone")[0]
 
 
+@pytest.fixture(scope="module")
+def two_ranks(tmp_path_factory):
+    """By back-end, once: what two ranks found, and the folder in which they saved."""
+
+    @cache
+    def run(word):
+        folder = tmp_path_factory.mktemp(word)
+        return jobs.ranks(2, jobs.all_three, word, str(folder)), folder
+
+    return run
+
+
 def same(a, b):
     return a.keys() == b.keys() and all(np.array_equal(a[k], b[k]) for k in a)
 
 
 @pytest.mark.parametrize("word", SHARDED)
-def test_ten_steps_on_two_ranks_equal_one_process(word, alone):
+def test_ten_steps_on_two_ranks_equal_one_process(word, alone, two_ranks):
     """In SFT the ranks' token counts differ in every step (D05). In reinforcement learning the
     completions are the same, and so the rewards; losses and norms agree within rounding."""
     losses, weights = alone["sft"]
-    for there in jobs.ranks(2, jobs.all_three, word):
+    for there in two_ranks(word)[0]:
         seen, other = there["sft"]
         np.testing.assert_allclose(seen, losses, rtol=0, atol=1e-5)
         assert max(np.abs(weights[k] - other[k]).max() for k in weights) < 1e-4
@@ -197,7 +209,8 @@ def test_resumed_in_bfloat16_equals_unbroken_to_the_bit(word, tmp_path):
 
 @pytest.mark.parametrize("word", ("fsdp2", "ddp", "zero3"))
 @pytest.mark.parametrize("name", jobs.TRAINERS)
-def test_reinforcement_resumed_equals_unbroken(name, word, tmp_path):
+def test_reinforcement_resumed_equals_unbroken(name, word, two_ranks):
     """A new process has other random numbers until it reads those of each rank (D19)."""
-    unbroken = jobs.ranks(2, jobs.trained, name, word, str(tmp_path))
-    assert jobs.ranks(2, jobs.trained_on, name, word, str(tmp_path)) == unbroken
+    unbroken, folder = two_ranks(word)
+    again = jobs.ranks(2, jobs.trained_on, name, word, str(folder / name))
+    assert again == [found[name] for found in unbroken]
