@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from browser_tools import required_chromium
 from filelock import FileLock
 from site_books import THEME, copy_fixture_book, copy_real_book
 
@@ -19,6 +21,8 @@ import renderer.main  # noqa: F401  (fills the table of node types)
 from invented_book import make_book
 from renderer.content import Node
 from renderer.page_renderer import PageRenderer
+
+pytest.register_assert_rewrite("browsing", "page_checks")
 
 
 @pytest.fixture
@@ -81,3 +85,59 @@ def built_once(
         if not note.exists():
             note.write_text(str(build_site(copy_book(factory.mktemp(name)))), encoding="utf-8")
     return Path(note.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """The browser."""
+    from browsing import sync_api
+
+    from nbkit.site.browser import sandbox_arguments
+
+    program = required_chromium()
+    arguments = [*sandbox_arguments(), "--disable-background-networking"]
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(program), args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def constructs_site(fixture_site: Path) -> Iterator[Any]:
+    """The book of every construct, served."""
+    from browsing import serve_folder
+
+    yield from serve_folder("fixture_site", fixture_site)
+
+
+@pytest.fixture(scope="module")
+def book_site(real_site: Path) -> Iterator[Any]:
+    """The real book, served."""
+    from browsing import serve_folder
+
+    yield from serve_folder("real_site", real_site)
+
+
+@pytest.fixture
+def open_page(chromium: Any) -> Iterator[Callable[..., Any]]:
+    """Opens an address in a fresh context; every complaint of every page fails the test."""
+    from browsing import WIDE, Watch
+
+    contexts, watches = [], []
+
+    def open_url(url: str, **options: object) -> Any:
+        context = chromium.new_context(**{"viewport": WIDE, "color_scheme": "light", **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(300_000)  # a busy machine is slow; nothing here waits in vain
+        watch = Watch()
+        watch.attach(page)
+        watches.append(watch)
+        page.watch = watch
+        page.goto(url)
+        return page
+
+    yield open_url
+    for context in contexts:
+        context.close()
+    assert [complaint for watch in watches for complaint in watch.complaints] == []

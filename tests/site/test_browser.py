@@ -1,268 +1,35 @@
-"""The site in a real browser: every page of the real book and of the book of every construct."""
+"""The theme in a real browser, on the book of every construct."""
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
-
+import page_checks
 import pytest
-from browser_tools import required_chromium
-
-from nbkit.site.browser import sandbox_arguments
-from nbkit.site.pictures.tiny_world import tilted_means
-from nbkit.site.serve import open_server
-
-sync_api = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
-sync_api.expect.set_options(timeout=30_000)
+from browsing import NARROW, OF_THE_LOOK, WIDE, Site, serious_findings, sync_api
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
-
-AXE = Path(__file__).parent / "vendor" / "axe.min.js"
-LARGEST_PAGE_BYTES = 1_500_000
-WIDE = {"width": 1280, "height": 900}
-NARROW = {"width": 375, "height": 740}
-OPEN_FOLDS = "document.querySelectorAll('main details').forEach((fold) => { fold.open = true; })"
-
-
-@dataclass
-class Site:
-    """A built site that is being served."""
-
-    name: str
-    folder: Path
-    address: str
-    pages: list[dict]
-
-    def url(self, path: str = "index.html") -> str:
-        return self.address + path
-
-    def sample(self) -> list[str]:
-        """The first page of each kind: landing, prose, chapter, exercise, solution."""
-        first: dict[str, str] = {}
-        for entry in self.pages:
-            first.setdefault(entry["path"].partition("/")[0], entry["path"])
-        return list(first.values())
-
-
-@dataclass
-class Watch:
-    """What a page asked for and complained about."""
-
-    complaints: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-    bytes_received: int = 0
-    left_early: int = 0
-
-    def attach(self, page: sync_api.Page) -> None:
-        page.on("console", self._console)
-        page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
-        page.on("requestfailed", self._failed)
-        page.on("request", lambda request: self.requests.append(request.url))
-        page.on("response", self._response)
-
-    def _console(self, message: sync_api.ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
-            self.complaints.append(f"console: {message.text}")
-
-    def _failed(self, request: sync_api.Request) -> None:
-        if request.failure == "net::ERR_ABORTED":  # the page has been left before it came
-            self.left_early += 1
-        else:
-            self.complaints.append(f"failed: {request.url}: {request.failure}")
-
-    def _response(self, response: sync_api.Response) -> None:
-        if response.status >= 400:
-            self.complaints.append(f"status {response.status}: {response.url}")
-        elif response.ok and response.url.startswith("http"):
-            try:
-                self.bytes_received += len(response.body())
-            except sync_api.Error:  # the page has been left, and its bodies went with it
-                self.left_early += 1
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[sync_api.Browser]:
-    program = required_chromium()
-    arguments = [*sandbox_arguments(), "--disable-background-networking"]
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(program), args=arguments)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="module", params=["fixture_site", "real_site"])
-def site(request: pytest.FixtureRequest) -> Iterator[Site]:
-    yield from serve_folder(request.param, request.getfixturevalue(request.param))
-
-
-@pytest.fixture(scope="module")
-def constructs_site(fixture_site: Path) -> Iterator[Site]:
-    yield from serve_folder("fixture_site", fixture_site)
-
-
-@pytest.fixture(scope="module")
-def book_site(real_site: Path) -> Iterator[Site]:
-    yield from serve_folder("real_site", real_site)
-
-
-def serve_folder(name: str, folder: Path) -> Iterator[Site]:
-    pages = json.loads((folder / "pages.json").read_text(encoding="utf-8"))
-    with open_server(folder, 18700) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield Site(name, folder, f"http://127.0.0.1:{server.server_port}/", pages)
-        server.shutdown()
-
-
-@pytest.fixture
-def open_page(chromium: sync_api.Browser) -> Iterator:
-    """Opens an address in a fresh context; every complaint of every page fails the test."""
-    contexts, watches = [], []
-
-    def open_url(url: str, **options: object) -> sync_api.Page:
-        context = chromium.new_context(**{"viewport": WIDE, "color_scheme": "light", **options})
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(60_000)  # a busy machine is slow; nothing here waits in vain
-        watch = Watch()
-        watch.attach(page)
-        watches.append(watch)
-        page.watch = watch
-        page.goto(url)
-        return page
-
-    yield open_url
-    for context in contexts:
-        context.close()
-    assert [complaint for watch in watches for complaint in watch.complaints] == []
-
-
-def scroll_through(page: sync_api.Page) -> None:
-    """Bring every picture into view, so that those that load late do, and wait for them."""
-    page.evaluate(
-        """async () => {
-          for (const image of [...document.images].filter((i) => i.checkVisibility())) {
-            image.scrollIntoView({behavior: 'instant'});
-            await image.decode().catch(() => {});
-          }
-          window.scrollTo({top: 0, behavior: 'instant'});
-        }"""
-    )
-
 
 # Every page
 
 
-def test_pages_are_sound(site: Site, open_page) -> None:
-    """Wide and light: no complaint, nothing from outside, pictures there, formulas typeset, light
-    enough, landmarks, nothing serious found by axe.
-    """
-    for entry in site.pages:
-        path = entry["path"]
-        page = open_page(site.url(path))
-        page.evaluate(OPEN_FOLDS)
-        scroll_through(page)
-        outside = [
-            url for url in page.watch.requests if not url.startswith((site.address, "data:"))
-        ]
-        assert outside == [], path
-        assert missing_pictures(page) == [], path
-        assert formulas_without_size(page) == [], path
-        assert page.watch.left_early == 0, path
-        assert page.watch.bytes_received <= LARGEST_PAGE_BYTES, path
-        for landmark in ("header.site-header", "main", "nav[aria-label='Contents of the book']"):
-            assert page.locator(landmark).count() == 1, (path, landmark)
-        assert page.locator("h1").count() == 1, path
-        assert page.locator("html[lang=en]").count() == 1, path
-        assert serious_findings(page) == [], path
-        page.context.close()
+def test_pages_are_sound(constructs_site: Site, open_page) -> None:
+    page_checks.pages_are_sound(constructs_site, open_page)
 
 
-def test_pages_fit_a_small_screen(site: Site, open_page) -> None:
-    """375 pixels and dark: no sideways scroll of the page, nothing serious found by axe."""
-    for entry in site.pages:
-        path = entry["path"]
-        page = open_page(site.url(path), viewport=NARROW, color_scheme="dark")
-        page.evaluate(OPEN_FOLDS)
-        scroll_through(page)
-        width = page.evaluate("document.documentElement.scrollWidth")
-        assert width <= NARROW["width"], (path, width)
-        page.evaluate("window.scrollTo(400, 0)")
-        assert page.evaluate("window.scrollX") == 0, path
-        assert serious_findings(page, OF_THE_LOOK) == [], path
-        page.context.close()
+def test_pages_open_on_a_small_screen(constructs_site: Site, open_page) -> None:
+    page_checks.pages_open_on_a_small_screen(constructs_site, open_page)
 
 
-def test_pages_work_from_the_disk(site: Site, open_page) -> None:
-    """Opened as files, without a server: fonts, scripts and the search work too."""
-    for path in site.sample():
-        page = open_page((site.folder / path).as_uri())
-        page.keyboard.press("/")
-        page.keyboard.type("re")
-        page.locator("#search-results a").first.wait_for()
-        assert all(url.startswith(("file:", "data:")) for url in page.watch.requests)
-        assert page.evaluate("document.fonts.check('16px \"Source Serif 4\"')")
-        page.context.close()
+def test_pages_work_from_the_disk(constructs_site: Site, open_page) -> None:
+    page_checks.pages_work_from_the_disk(constructs_site, open_page)
 
 
-def missing_pictures(page: sync_api.Page) -> list[str]:
-    """Addresses of pictures that are shown and have not loaded."""
-    return page.evaluate(
-        """[...document.images].filter((i) => i.checkVisibility())
-          .filter((i) => !i.complete || !i.naturalWidth).map((i) => i.src)"""
-    )
+def test_search_by_keyboard(constructs_site: Site, open_page) -> None:
+    known = ("quokka gradient", "notebook/index.html", "#sec-streams")
+    page_checks.search_by_keyboard(constructs_site, open_page, known)
 
 
-def formulas_without_size(page: sync_api.Page) -> list:
-    """Formulas that show nothing or an error; their font must be there."""
-    if page.locator(".katex").count():
-        assert page.evaluate("document.fonts.load('16px KaTeX_Main').then((faces) => faces.length)")
-    assert page.locator(".katex-error").count() == 0
-    return page.evaluate(
-        """() => [...document.querySelectorAll('main .katex-html')].map((formula) => {
-          const box = formula.getBoundingClientRect();
-          return [formula.textContent.slice(0, 30), box.width * box.height];
-        }).filter(([, area]) => !(area > 0))"""
-    )
-
-
-# Axe takes seconds for the thousands of coloured words of a page's programs. One program with each
-# kind of word stays as it is; the others become plain text.
-THIN_OUT_PROGRAMS = """() => {
-  const seen = new Set();
-  for (const block of document.querySelectorAll('main pre')) {
-    const paper = getComputedStyle(block).backgroundColor;
-    const kinds = [...block.querySelectorAll('span')].map(
-      (word) => [word.className, word.style.cssText, paper].join('|'));
-    if (kinds.length && kinds.every((kind) => seen.has(kind))) {
-      const words = block.querySelector('code') ?? block;
-      words.textContent = words.textContent;
-    }
-    kinds.forEach((kind) => seen.add(kind));
-  }
-}"""
-# What the width and the colours of a page can change.
-OF_THE_LOOK = ["color-contrast", "scrollable-region-focusable"]
-
-
-def serious_findings(page: sync_api.Page, rules: list[str] | None = None) -> list[tuple[str, str]]:
-    """What axe calls serious or critical: the rule and the element."""
-    page.evaluate("document.fonts.ready")
-    page.wait_for_function("document.documentElement.dataset.scrollers === 'marked'")
-    page.evaluate(THIN_OUT_PROGRAMS)
-    page.add_script_tag(path=str(AXE))
-    options: dict = {"resultTypes": ["violations"], "preload": False}
-    if rules is not None:
-        options["runOnly"] = rules
-    found = page.evaluate("(options) => axe.run(document, options)", options)
-    return [
-        (violation["id"], node["html"][:200])
-        for violation in found["violations"]
-        if violation["impact"] in ("serious", "critical")
-        for node in violation["nodes"]
-    ]
+def test_without_scripts_the_page_can_be_read(constructs_site: Site, open_page) -> None:
+    page_checks.can_be_read_without_scripts(constructs_site, open_page)
 
 
 @pytest.mark.parametrize("pale", ["main pre span", "main .katex-html", "main p", "main a"])
@@ -274,30 +41,6 @@ def test_words_that_are_too_pale_are_found(constructs_site: Site, open_page, pal
 
 
 # Search
-
-KNOWN_PHRASES = {
-    "fixture_site": ("quokka gradient", "notebook/index.html", "#sec-streams"),
-    "real_site": ("practitioner weekend", "index.html", "#four-ways-through"),
-}
-
-
-def test_search_by_keyboard(site: Site, open_page) -> None:
-    phrase, path, anchor = KNOWN_PHRASES[site.name]
-    page = open_page(site.url(site.pages[-1]["path"]))
-    page.keyboard.press("/")
-    assert page.evaluate("document.activeElement.id") == "search-input"
-    page.keyboard.type(phrase)
-    first = page.locator("#search-results a").first
-    first.wait_for()
-    marks = first.locator("mark").all_inner_texts()
-    assert {mark.lower() for mark in marks} == set(phrase.split())
-    assert first.get_attribute("aria-selected") == "true"
-    assert page.locator("#search-input").get_attribute("aria-activedescendant") == "search-result-0"
-    page.keyboard.press("Enter")
-    page.wait_for_url(f"**/{path}?highlight=*{anchor}")
-    assert page.evaluate("CSS.highlights.get('search-terms').size") > 0
-    page.keyboard.press("Escape")
-    assert page.evaluate("CSS.highlights.has('search-terms')") is False
 
 
 def test_arrow_keys_choose_among_results(constructs_site: Site, open_page) -> None:
@@ -389,15 +132,6 @@ def test_figure_can_be_enlarged_by_keyboard(constructs_site: Site, open_page) ->
     page.keyboard.press("Escape")
     sync_api.expect(enlarged).not_to_be_visible()
     assert page.evaluate("document.activeElement.matches('.zoom-button')")
-
-
-def test_drawings_follow_the_colours(book_site: Site, open_page) -> None:
-    strokes = []
-    for scheme in ("light", "dark"):
-        page = open_page(book_site.url(), color_scheme=scheme)
-        shape = "document.querySelector('.card svg.drawing path[style*=build]')"
-        strokes.append(page.evaluate(f"getComputedStyle({shape}).stroke"))
-    assert strokes == ["rgb(11, 107, 85)", "rgb(94, 207, 174)"]
 
 
 # Ways through a page
@@ -594,40 +328,6 @@ def test_clip_figure_by_pointer(constructs_site: Site, open_page) -> None:
     sync_api.expect(figure.locator(".figure-note")).to_contain_text("the gradient is zero")
     page.mouse.click(box["x"] + 0.9 * box["width"], box["y"] + 0.75 * box["height"])
     sync_api.expect(figure.locator(".figure-note")).to_contain_text("pulls the policy back")
-
-
-@pytest.mark.parametrize("motion", ["no-preference", "reduce"])
-def test_tiny_policy_trains_in_the_page(book_site: Site, open_page, motion: str) -> None:
-    page = open_page(book_site.url(), reduced_motion=motion)
-    figure = page.locator("[data-figure=tiny-policy]")
-    figure.scroll_into_view_if_needed()
-    figure.get_by_role("button", name="Train").focus()
-    page.keyboard.press("Enter")
-    status = figure.locator(".figure-note")
-    sync_api.expect(status).to_contain_text("After 300 steps at β = 0.050", timeout=120_000)
-    proxy, gold, divergence = tilted_means(10**-1.3)
-    facts = dict(
-        zip(
-            figure.locator(".figure-facts dt").all_inner_texts(),
-            map(float, figure.locator(".figure-facts dd").all_inner_texts()),
-            strict=True,
-        )
-    )
-    assert facts["proxy reward"] == pytest.approx(proxy, abs=0.03)
-    assert facts["gold reward"] == pytest.approx(gold, abs=0.03)
-    assert facts["KL (nats)"] == pytest.approx(divergence, abs=0.3)
-    assert "great" in figure.locator(".figure-reviews li").first.inner_text()
-
-
-def test_without_scripts_the_page_can_be_read(site: Site, open_page) -> None:
-    for path in site.sample():
-        page = open_page(site.url(path), viewport=NARROW, java_script_enabled=False)
-        assert page.locator("h1").is_visible()
-        assert page.locator("#contents").is_visible()
-        for fallback in page.locator(".interactive-fallback").all():
-            assert fallback.is_visible()
-        assert not page.locator("[data-open-search]").is_visible()
-        page.context.close()
 
 
 # Paper
