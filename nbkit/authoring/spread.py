@@ -68,6 +68,7 @@ class _Work:
         jobs = []
         for draw in self.draws:
             environment = draw_environment(page_environment(page.root, page.text), draw)
+            environment["NBKIT_ASSERTS"] = "1"  # for functions that are sent to child processes
             files = (source, self.result(draw), page.root, page.text.parent)
             jobs.append(
                 Job(

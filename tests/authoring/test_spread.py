@@ -281,3 +281,33 @@ def test_a_figure_that_is_recorded_on_some_draws_only_is_refused(page: Book):
     page.page(PAGE, code(BODY.replace("TOL", "0.5") + "if not aten:\n    record('x', 1, tol=0)"))
     output = page.nbkit("spread", PAGE, "--no-store", status=1)
     assert "record 'x' is missing on the draw ATEN" in output
+
+
+SENT = """
+import subprocess, sys
+import cloudpickle
+
+def holds(x):
+    assert x < 2
+    return x
+
+call = "import sys, pickle; print(pickle.loads(sys.stdin.buffer.read())(int(sys.argv[1])))"
+done = [
+    subprocess.run(
+        [sys.executable, "-c", call, x], input=cloudpickle.dumps(holds), capture_output=True
+    )
+    for x in "13"
+]
+assert done[0].stdout == b"1\\n"
+assert "AssertionError" in str(done[1].stderr)
+"""
+
+
+@pytest.mark.slow
+def test_a_function_that_is_sent_to_another_process_still_asserts_there(book: Book):
+    book.page(PAGE, code(SENT))
+    book.nbkit("execute", PAGE)
+    book.nbkit("spread", PAGE)
+    draws = stored_draws(book.notebook(NOTEBOOK))
+    assert draws is not None
+    assert [one["holds"] for one in draws["asserts"][-2:]] == [[True] * len(DRAWS)] * 2

@@ -9,7 +9,12 @@ import sys
 from importlib.machinery import PathFinder
 
 FOLDER = __file__.rpartition(os.sep)[0]
-HOOKS = {"NBKIT_INPUTS": "inputs.py", "NBKIT_PERTURB": "perturb.py", "NBKIT_RAN": "ran.py"}
+HOOKS = {
+    "NBKIT_ASSERTS": "slack.py",
+    "NBKIT_INPUTS": "inputs.py",
+    "NBKIT_PERTURB": "perturb.py",
+    "NBKIT_RAN": "ran.py",
+}
 
 
 def run_hidden() -> None:

@@ -8,6 +8,7 @@ cells so that they call what stands here.
 import json
 import math
 import os
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -267,3 +268,13 @@ def _lows(results: Iterable[Any]) -> list[float | None]:
 
 def _highs(results: Iterable[Any]) -> list[float | None]:
     return [result.high for result in results if isinstance(result, Result)]
+
+
+def start() -> None:
+    """Let rewritten functions run in this process, their assertions raising and not noted.
+
+    A page sends its functions to processes of its own; the kernel's recorder replaces this one.
+    """
+    recorder = Recorder(lambda: 0, lambda: True)
+    recorder.process = -1
+    sys._nbkit_asserts = recorder  # type: ignore[attr-defined]
