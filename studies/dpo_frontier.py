@@ -175,7 +175,8 @@ def measure(
 PPO_METRICS = ("reward", "kl", "entropy", "policy_loss", "value_loss", "gradient_norm")
 TOLERANCES = {
     **STEP_TOLERANCES,
-    **{"reward": 5e-4, "kl": 2e-3, "entropy": 1e-3, "policy_loss": 5e-4, "value_loss": 5e-5},
+    # Comparisons leave a constant of the reward free, which the optimiser moves by rounding.
+    **{"reward": 1e-3, "kl": 2e-3, "entropy": 1e-3, "policy_loss": 5e-4, "value_loss": 5e-5},
     # IPO's loss is the square of a distance of 5
     **{f"ipo: {metric} {step}": 0.02 for metric in ("loss", "gradient_norm") for step in (1, 2, 3)},
 }
