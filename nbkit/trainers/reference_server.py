@@ -151,7 +151,8 @@ class ReferenceServer:
         self, folder: Path | str, *, temperature: float = 1.0, device: str = "cpu"
     ) -> None:
         root = str(Path(__file__).resolve().parents[2])
-        program = f"import sys; sys.path.insert(0, {root!r}); from {__name__} import main; main()"
+        program = f"import sys; sys.path.insert(0, {root!r})"
+        program += "\nfrom nbkit.trainers.reference_server import main\nmain()"
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-c", program, str(folder), str(temperature), device],
             stdin=subprocess.PIPE,
