@@ -72,7 +72,7 @@ def test_three_scripts_each_from_the_last_ones_output(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """From the first line of the script to its last; test_jobs.py starts such ones as commands."""
+    """From the first line of the script to its last; test_jobs_run.py starts one as a command."""
     for stage in ("sft", "reward", "ppo"):
         config = tmp_path / f"{stage}.yaml"
         settings = {**given, "stage": stage, "run_folder": str(tmp_path / "run"), "steps": 2}
