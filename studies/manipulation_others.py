@@ -169,17 +169,17 @@ def run_arm(arm: str, seed: int, budget: int | None = None) -> dict[str, Any]:
 
 
 def head() -> dict[str, float]:
-    """Two short updates of nbkit's agent on both tasks.
+    """Short updates of nbkit's agent: two on FetchReach, one on the cheetah.
 
-    They end before the chaos of the cheetah shows: after 128 steps it moves otherwise where one
-    weight differs by one part in ten million.
+    They end before the cheetah's chaos shows: in the second update a weight that differs by one
+    part in ten million moves the losses by a hundredth, in a rollout of 128 steps by a fifth.
     """
     register()
     found: dict[str, float] = {}
     for task, budget in BUDGETS.items():
         short = replace(CONFIG, total_steps=budget, steps=16, minibatch_size=32)
         trainer = our_trainer(task, SEEDS[0], short, [])
-        found |= first_updates(trainer, 2, task)
+        found |= first_updates(trainer, 1 if task.startswith("Half") else 2, task)
         trainer.env.close()
     return found
 
