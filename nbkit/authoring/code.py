@@ -99,7 +99,8 @@ def changes(ran: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
             return leads_to_the_same
         return leads_to_the_same or last not in imported or digest in imported[last]
 
-    return [name for name, digest in ran.items() if not is_same(name, digest)]
+    kept = {name: digest for name, digest in ran.items() if not name.startswith(PLUMBING)}
+    return [name for name, digest in kept.items() if not is_same(name, digest)]
 
 
 def _by_last_name(symbols: Mapping[str, str], *, imports: bool) -> dict[str, set[str]]:
