@@ -1,6 +1,5 @@
 """The command line: light where it must be, one sentence where the user can mend something."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -73,10 +72,9 @@ def test_as_a_process_an_expected_error_has_no_traceback(book: Book):
 
 
 def test_chapter_selects_marked_tests(tmp_path: Path):
-    conftest = (REPOSITORY / "tests/conftest.py").read_text()
-    (tmp_path / "conftest.py").write_text(conftest)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = chapter(n): x\n")
-    (tmp_path / "test_x.py").write_text(
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_x.py").write_text(
         "import pytest\n\n"
         "@pytest.mark.chapter(11)\ndef test_eleven(): pass\n\n"
         "@pytest.mark.chapter(12)\n@pytest.mark.chapter(11)\ndef test_both(): pass\n\n"
@@ -84,10 +82,10 @@ def test_chapter_selects_marked_tests(tmp_path: Path):
     )
 
     def run(*arguments: str) -> str:
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
-        environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        command += ["-p", "nbkit.authoring.suite.plugin", f"--rootdir={tmp_path}", *arguments]
         return subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True
+            [*command, "tests"], cwd=tmp_path, capture_output=True, text=True
         ).stdout
 
     assert "2 passed, 1 deselected" in run("--chapter", "11")
