@@ -87,6 +87,12 @@ def test_content(render: Callable, mime: str) -> None:
     assert expected in render(cell(output))
 
 
+def test_a_figure_shows_its_range_over_roundings(render: Callable) -> None:
+    entry = {"name": "gain", "value": 1.4795, "tol": 1.7, "range": [0.7396, 1.54], "draws": 5}
+    text = render(cell(display("application/vnd.nbkit.record+json", json.dumps(entry))))
+    assert '<span class="record-tolerance">0.74 to 1.54 on 5 roundings</span>' in text
+
+
 def test_every_content_has_a_case() -> None:
     assert {*CONTENTS, *NEEDS_NODE, MEASURED, *REFUSED} == set(CONTENT_RENDERERS)
 

@@ -117,8 +117,17 @@ def _record(content: Content) -> str:
     parts = element("span", escape(str(record["name"])), class_="record-name")
     parts += element("span", escape(_rounded(value, tolerance)), class_="record-value")
     parts += element("span", escape(f"± {tolerance:g}"), class_="record-tolerance")
+    if "range" in record:
+        parts += element("span", escape(_range(record)), class_="record-tolerance")
     title = f"A recorded figure, {value}: every run must agree with it within {tolerance:g}"
     return element("p", parts, class_="record", title=title)
+
+
+def _range(record: dict[str, Any]) -> str:
+    """Between what a figure lay when its page was run under several roundings."""
+    low, high = record["range"]
+    wide = high - low
+    return f"{_rounded(low, wide)} to {_rounded(high, wide)} on {record['draws']} roundings"
 
 
 def _rounded(value: Any, tolerance: float) -> str:
