@@ -61,7 +61,7 @@ class Inputs:
             if isinstance(word, str | bytes | os.PathLike):
                 for part in os.fsdecode(word).split():
                     path = Path(folder, part)
-                    if path.is_file():
+                    if os.path.isfile(path):  # noqa: PTH113 - an argument may be no path at all
                         self.note("read", str(path))
 
     def follow_imports(self) -> None:
