@@ -21,7 +21,10 @@ GONE = "gone"
 REQUIRE = "NBKIT_REQUIRE_"
 REGISTRY = "nbkit.exercises.registry.all_exercises"
 # Files that come and go without anybody having written anything.
-_UNWRITTEN = {"__pycache__", ".pytest_cache", ".ipynb_checkpoints", ".hypothesis", "proofs.json"}
+_UNWRITTEN = {
+    *("_build", "runs", "nbkit.egg-info"),
+    *("__pycache__", ".pytest_cache", ".ipynb_checkpoints", ".hypothesis", "proofs.json"),
+}
 
 
 @dataclass(frozen=True)
