@@ -1,6 +1,5 @@
 """Under what a proof was made: commit, date, versions, processor; and when it has become old."""
 
-import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -8,6 +7,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import python_version
 from typing import Any
+
+from nbkit.code_tree import git
 
 # Another version of one of these makes a proof old: it is run again.
 VERSIONED = ("torch", "transformers", "numpy")
@@ -75,12 +76,8 @@ def commit_count(root: Path) -> int:
 
 
 def _git(root: Path, *arguments: str) -> str | None:
-    if not (root / ".git").exists():
-        return None
-    done = subprocess.run(
-        ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() if done.returncode == 0 else None
+    """Ask git about this very folder: a repository around it says nothing of its commit."""
+    return git(root, *arguments) if (root / ".git").exists() else None
 
 
 def _public(text: str) -> str:
