@@ -69,6 +69,8 @@ class _Work:
         for draw in self.draws:
             environment = draw_environment(page_environment(page.root, page.text), draw)
             environment["NBKIT_ASSERTS"] = "1"  # for functions that are sent to child processes
+            # The compiler's cache does not know for which instructions its code was made.
+            environment["TORCHINDUCTOR_CACHE_DIR"] = str(self.folder / f"{draw}.inductor")
             files = (source, self.result(draw), page.root, page.text.parent)
             jobs.append(
                 Job(

@@ -30,7 +30,13 @@ def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     write(tmp_path, "nbkit/losses.py", "def loss(x):\n    return 2 * x\n")
     write(tmp_path, "studies/curve.py", SCRIPT)
-    stamp = {"commit": "abc", "code": code_of(tmp_path, tmp_path / "studies/curve.py")}
+    stamp = {
+        "commit": "abcdef012",
+        "clean": True,
+        "started": "2026-11-01T10:00",
+        "device_name": "a processor",
+        "code": code_of(tmp_path, tmp_path / "studies/curve.py"),
+    }
     write(tmp_path, "studies/results/curve.json", json.dumps({"stamp": stamp}))
     name_result(tmp_path, "studies/results/curve.json")
     write(tmp_path, "notebooks/02_other.ipynb", json.dumps({"cells": []}))
@@ -44,14 +50,26 @@ def name_result(root: Path, file: str) -> None:
     write(root, "notebooks/01_small.ipynb", json.dumps({"cells": cells}))
 
 
+def read_result(root: Path, *files: str) -> None:
+    stamp = {"reads": dict.fromkeys(files, "0")}
+    content = {"cells": [], "metadata": {"nbkit": {"stamp": stamp}}}
+    write(root, "notebooks/02_other.ipynb", json.dumps(content))
+
+
+def states(root: Path) -> dict:
+    found: dict = json.loads(measured.write_states(root).read_text(encoding="utf-8"))
+    return found
+
+
 def state(root: Path) -> dict:
-    content = json.loads(measured.write_states(root).read_text(encoding="utf-8"))
-    (found,) = content.values()
+    (found,) = states(root)["results"].values()
     return found
 
 
 def test_a_change_of_the_study_s_code_is_seen_without_running_the_page(book: Path) -> None:
-    assert state(book) == {"stale": False, "known": True, "text": "measured with this code"}
+    facts = "measured 2026-11-01 on a processor; commit abcdef0"
+    fresh = {"stale": False, "known": True, "text": "measured with this code", "facts": facts}
+    assert state(book) == fresh
     write(book, "nbkit/losses.py", "def loss(x):\n    return 3 * x\n")
     found = state(book)
     assert found["stale"] and found["text"].endswith("changed since, in nbkit.losses.loss")
@@ -69,7 +87,53 @@ def test_the_build_hands_the_states_to_the_theme(
 
     monkeypatch.setattr(build.subprocess, "run", run)
     build_site(book)
-    assert list(seen[0]) == ["studies/results/curve.json"]
+    assert list(seen[0]["results"]) == ["studies/results/curve.json"]
+
+
+def test_what_a_page_read_is_listed_without_being_named(book: Path) -> None:
+    read_result(book, "studies/results/curve.json", "nbkit/losses.py", "studies/results/curve.pt")
+    name_result(book, "studies/results/curve.json")
+    found = states(book)
+    assert found["pages"] == {"notebooks/02_other.ipynb": ["studies/results/curve.json"]}
+    assert list(found["results"]) == ["studies/results/curve.json"]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("studies/results/bare.json", "{}", "bare.json has no stamp"),
+        ("studies/results/bare.json", None, "bare.json is no recorded result"),
+        ("cluster_scripts/a/results/x/metrics.jsonl", "{}", "no stamped result lies beside it"),
+    ],
+)
+def test_a_page_that_read_figures_without_a_stamp_stops_the_build(
+    book: Path, file: str, content: str | None, message: str
+) -> None:
+    if content is not None:
+        write(book, file, content)
+    read_result(book, file)
+    with pytest.raises(measured.UnknownResultError, match=rf"02_other\.ipynb: .*{message}"):
+        measured.write_states(book)
+
+
+def test_a_page_ends_with_what_it_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from renderer import measured as theme
+
+    def result(text: str, *, stale: bool = False, known: bool = True) -> dict[str, object]:
+        return {"stale": stale, "known": known, "text": text, "facts": "measured <today>"}
+
+    found = {"a": result("new"), "b": result("old", stale=True), "c": result("?", known=False)}
+    content = {"results": found, "pages": {"one.ipynb": ["a", "b", "c"], "two.ipynb": ["a"]}}
+    write(tmp_path, "measured.json", json.dumps(content))
+    monkeypatch.setenv(theme.VARIABLE, str(tmp_path / "measured.json"))
+    html = theme.results_section("one.ipynb")
+    assert "This page reads 3 recorded results: 1 measured with the code of today, 1" in html
+    assert "1 measured with code that has changed since, 1 whose code was not noted." in html
+    assert '<span class="measured-stale">old</span>' in html and "&lt;today&gt;" in html
+    assert "1 recorded result: 1 measured with the code of today." in theme.results_section(
+        "two.ipynb"
+    )
+    assert theme.results_section("three.ipynb") == ""
 
 
 def test_a_page_that_names_no_result_stops_the_build(

@@ -130,7 +130,8 @@ def test_a_measured_result_says_whether_its_code_is_today_s(
         (False, False, "measured-stale"),
     ):
         state = {"stale": stale, "known": known, "text": "what <is> said"}
-        states.write_text(json.dumps({LINE["file"]: state}), encoding="utf-8")
+        content = {"results": {LINE["file"]: state}, "pages": {}}
+        states.write_text(json.dumps(content), encoding="utf-8")
         measured._read.cache_clear()
         html = render(cell(display(MEASURED, json.dumps(LINE))))
         assert '<code class="measured-file">studies/results/a.json</code>' in html
@@ -144,7 +145,7 @@ def test_a_measured_result_without_a_state_is_an_error(
 ) -> None:
     """Never a page that looks fresh because nobody has looked."""
     states = tmp_path / "measured.json"
-    states.write_text(json.dumps(known), encoding="utf-8")
+    states.write_text(json.dumps({"results": known, "pages": {}}), encoding="utf-8")
     monkeypatch.setenv(measured.VARIABLE, str(states))
     error = error_of(cell(display(MEASURED, json.dumps(LINE))))
     assert "studies/results/a.json ran the code of today is not known" in error

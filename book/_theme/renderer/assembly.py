@@ -8,6 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from renderer.content import Book, Node, Page
+from renderer.measured import results_section
 from renderer.navigation import Navigation
 from renderer.nodes import class_names
 from renderer.page_renderer import Heading, PageRenderer
@@ -39,7 +40,10 @@ def assemble(
     references = ""
     if page.citations and not renderer.has_bibliography:
         references = reference_list(page.citations)
+    recorded = results_section(page.location)
     headings = [*renderer.headings]
+    if recorded:
+        headings.append(Heading(2, "recorded-results", "Recorded results"))
     if references:
         headings.append(Heading(2, "references", "References"))
     previews = preview_templates(renderer)
@@ -60,6 +64,7 @@ def assemble(
             (identifier, number, Markup(text))
             for identifier, (number, text) in renderer.footnotes.items()
         ],
+        recorded=Markup(recorded),
         references=Markup(references),
         previews=Markup(previews),
         has_math='class="katex"' in body + previews,

@@ -14,7 +14,7 @@ from renderer.errors import ContentError
 from renderer.images import picture
 from renderer.markdown import markdown_html
 from renderer.mathematics import formula_html, strip_delimiters
-from renderer.measured import state_of
+from renderer.measured import measured_line
 from renderer.nodes import element, handles
 from renderer.offline import outside_requests
 from renderer.page_renderer import PageRenderer
@@ -143,13 +143,8 @@ def _measured(content: Content) -> str:
     missing = {"file", "line"} - entry.keys()
     if missing:
         raise ContentError(f"a measured result lacks {', '.join(sorted(missing))}")
-    state = state_of(entry["file"])
-    file, _, facts = str(entry["line"]).partition(": ")
-    kind = "measured-stale" if state["stale"] or not state["known"] else "measured-fresh"
-    parts = element("code", escape(file), class_="measured-file")
-    parts += f" {element('span', escape(facts), class_='measured-facts')}"
-    parts += f" {element('span', escape(state['text']), class_=kind)}"
-    return element("p", parts, class_="measured")
+    _, _, facts = str(entry["line"]).partition(": ")
+    return element("p", measured_line(entry["file"], facts), class_="measured")
 
 
 def _html(content: Content) -> str:
