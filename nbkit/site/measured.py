@@ -86,15 +86,11 @@ def results_read(notebook: dict[str, Any], root: Path) -> list[str]:
     """
     stamp = notebook.get("metadata", {}).get("nbkit", {}).get("stamp", {})
     files = [file for file in stamp.get("reads", {}) if FOLDER in Path(file).parts[:-1]]
-    stamped = []
-    for file in sorted(files):
-        others = [root / file] if file.endswith(".json") else sorted((root / file).parent.glob("*.json"))
-        if not others:
+    for file in files:
+        path = root / file
+        results = [path] if path.suffix == ".json" else sorted(path.parent.glob("*.json"))
+        if not results:
             raise UserError(f"{file} was read, but no stamped result lies beside it")
-        if file.endswith(".json"):
-            stamp_of(root / file)
-            stamped.append(file)
-        else:
-            for other in others:
-                stamp_of(other)
-    return stamped
+        for result in results:
+            stamp_of(result)
+    return sorted(file for file in files if file.endswith(".json"))

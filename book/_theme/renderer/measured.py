@@ -63,7 +63,11 @@ def results_section(location: str) -> str:
         for file, state in zip(files, states, strict=True)
     )
     intro = element("p", f"This page reads {one}: {said}.")
-    details = element("details", element("summary", "Which, and what changed") + element("ul", items), class_="fold")
+    details = element(
+        "details",
+        element("summary", "Which, and what changed") + element("ul", items),
+        class_="fold",
+    )
     return intro + details
 
 
