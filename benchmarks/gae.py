@@ -17,8 +17,8 @@ import typer
 from gymnasium import spaces
 from stable_baselines3.common.buffers import RolloutBuffer
 
-from nbkit import provenance
 from nbkit.advantages import gae
+from nbkit.runs import provenance
 
 STEPS, ENVS, GAMMA, LAM = 2048, 1024, 0.99, 0.95
 ROUNDS = 15

@@ -30,8 +30,8 @@ import generate_parts as parts  # noqa: E402
 import torch  # noqa: E402
 from qwen_shapes import QWEN  # noqa: E402
 
-from nbkit import provenance  # noqa: E402
 from nbkit.generate import EngineOptions  # noqa: E402
+from nbkit.runs import provenance  # noqa: E402
 
 PROMPT, NEW = 128, 256
 STEP_AIMS = {"0.5B": 4.0, "1.5B": 3.0, "7B": 1.5}  # times the floor, at batch 64

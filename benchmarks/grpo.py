@@ -31,11 +31,11 @@ import torch  # noqa: E402
 from grpo_peer import Watch, tokenizer_of, train_with_trl  # noqa: E402
 from qwen_shapes import QWEN  # noqa: E402
 
-from nbkit import provenance  # noqa: E402
 from nbkit.envs.arithmetic import PIECE, ArithmeticVocabulary, Sum  # noqa: E402
 from nbkit.generate import clear  # noqa: E402
+from nbkit.recipes.grpo_recipe import arithmetic_recipe, evaluate, verifier  # noqa: E402
+from nbkit.runs import provenance  # noqa: E402
 from nbkit.trainers.grpo import GRPOTrainer  # noqa: E402
-from nbkit.trainers.grpo_recipe import arithmetic_recipe, evaluate, verifier  # noqa: E402
 from nbkit.trainers.grpo_scoring import Completion  # noqa: E402
 from nbkit.trainers.grpo_variants import variant  # noqa: E402
 

@@ -18,9 +18,9 @@ from typing import Annotated, Any
 import torch
 import typer
 
-from nbkit import provenance
 from nbkit.memory import SHAPES
 from nbkit.parallel.deepspeed_setup import ready
+from nbkit.runs import provenance
 
 ELEMENTS = 500_000_000  # 8 GB of weights, gradients and moments: far more than a cache holds
 ROUNDS, STEPS = 2, 3

@@ -25,8 +25,8 @@ sys.path.insert(0, str(ROOT))
 import torch  # noqa: E402
 from torch import Tensor  # noqa: E402
 
-from nbkit import provenance  # noqa: E402
 from nbkit.logprobs import entropy, token_logprobs  # noqa: E402
+from nbkit.runs import provenance  # noqa: E402
 
 VOCABULARY = 152_064
 SHAPES = {"cpu": (1, 256), "cuda": (4, 2048)}

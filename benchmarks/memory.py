@@ -28,7 +28,6 @@ sys.path[:0] = [str(ROOT)]
 import torch  # noqa: E402
 from transformers import Qwen2Config, Qwen2ForCausalLM  # noqa: E402
 
-from nbkit import provenance  # noqa: E402
 from nbkit.generate import clear, generate  # noqa: E402
 from nbkit.logprobs import next_token_logprobs  # noqa: E402
 from nbkit.memory import (  # noqa: E402
@@ -42,7 +41,8 @@ from nbkit.memory import (  # noqa: E402
     training_peak,
 )
 from nbkit.memory.peaks import block_activations, head_activations  # noqa: E402
-from nbkit.policies_value import ScalarModel  # noqa: E402
+from nbkit.runs import provenance  # noqa: E402
+from nbkit.text.policies_value import ScalarModel  # noqa: E402
 from nbkit.trainers.reward_model import reward_function  # noqa: E402
 from nbkit.trainers.rlhf import RLHFConfig, RLHFTrainer  # noqa: E402
 

@@ -22,9 +22,9 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 
-from nbkit import provenance
-from nbkit.trainers.ppo_settings import CARTPOLE, CARTPOLE_WIDE, LUNAR_LANDER, Task
-from nbkit.trainers.zoo_settings import ZOO, ZOO_STEPS
+from nbkit.recipes.ppo_settings import CARTPOLE, CARTPOLE_WIDE, LUNAR_LANDER, Task
+from nbkit.recipes.zoo_settings import ZOO, ZOO_STEPS
+from nbkit.runs import provenance
 
 SEEDS = (0, 1, 2)  # tuning used 100 to 105
 THRESHOLD, EPISODES = 475.0, 100

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import typer
 
-from nbkit.authoring.page import find_pages
-from nbkit.authoring.reach import Finder, Reach
+from bookkit.authoring.page import find_pages
+from bookkit.authoring.reach import Finder, Reach
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "benchmarks/results/reach.json"

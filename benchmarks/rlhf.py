@@ -21,12 +21,12 @@ from typing import Annotated, Any
 import torch
 import typer
 
-from nbkit import provenance
 from nbkit.envs.helpful import HelpfulVocabulary, all_questions, gold_reward
-from nbkit.policies_value import ScalarModel
+from nbkit.recipes.rlhf_recipe import Recipe, comparisons, stage_one, stage_three, stage_two
+from nbkit.runs import provenance
+from nbkit.text.policies_value import ScalarModel
 from nbkit.trainers.reward_model import reward_function
 from nbkit.trainers.rlhf_evaluation import evaluate
-from nbkit.trainers.rlhf_recipe import Recipe, comparisons, stage_one, stage_three, stage_two
 
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARY = ROOT / ".venv-trl-1.12"

@@ -31,8 +31,8 @@ sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
 import scaling_worker  # noqa: E402
 from scaling_plans import Setting, plan  # noqa: E402
 
-from nbkit import provenance  # noqa: E402
 from nbkit.parallel.launch import RanksFailedError, run_ranks  # noqa: E402
+from nbkit.runs import provenance  # noqa: E402
 
 START_S = 90.0  # of processes: imports, on a slow disk
 

@@ -295,7 +295,7 @@ def memory_gib(largest: Any, device: str) -> dict[str, float]:
 def device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name()
-    from nbkit.provenance import processor_name
+    from nbkit.runs.provenance import processor_name
 
     return processor_name()
 

@@ -8,19 +8,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nbkit.authoring.record import record as record
-    from nbkit.authoring.result_line import measured as measured
-    from nbkit.authoring.show import show as show
-    from nbkit.exercises.check import CheckFailed as CheckFailed
-    from nbkit.exercises.check import check as check
+    from bookkit.authoring.record import record as record
+    from bookkit.authoring.result_line import measured as measured
+    from bookkit.authoring.show import show as show
+    from bookkit.exercises.check import CheckFailed as CheckFailed
+    from bookkit.exercises.check import check as check
 
 __version__ = "0.1.0"
 _LAZY = {
-    "check": ("nbkit.exercises.check", "check"),
-    "CheckFailed": ("nbkit.exercises.check", "CheckFailed"),
-    "measured": ("nbkit.authoring.result_line", "measured"),
-    "record": ("nbkit.authoring.record", "record"),
-    "show": ("nbkit.authoring.show", "show"),
+    "check": ("bookkit.exercises.check", "check"),
+    "CheckFailed": ("bookkit.exercises.check", "CheckFailed"),
+    "measured": ("bookkit.authoring.result_line", "measured"),
+    "record": ("bookkit.authoring.record", "record"),
+    "show": ("bookkit.authoring.show", "show"),
 }
 __all__ = ["CheckFailed", "__version__", "check", "measured", "record", "show"]
 

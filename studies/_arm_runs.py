@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from nbkit.envs.arm_model import Physics
-from nbkit.trainers.arm_settings import ArmTaskSettings, arm_success
+from nbkit.recipes.arm_settings import ArmTaskSettings, arm_success
 from studies._frame import figures
 
 POINTS = 60

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from nbkit.recipes.dpo_recipe import VOCABULARY, Base, ids_of
+from nbkit.recipes.dpo_runs import generator
 from nbkit.trainers.dpo import DPOTrainer
 from nbkit.trainers.dpo_config import DPOConfig
-from nbkit.trainers.dpo_recipe import VOCABULARY, Base, ids_of
-from nbkit.trainers.dpo_runs import generator
 from studies._frame import figures
 
 METRICS = ("loss", "margin", "logp_chosen", "logp_rejected", "gradient_norm")

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import torch
 import typer
 
-from nbkit.authoring.heads import compare_head, read_head, tolerance_of
+from bookkit.authoring.heads import compare_head, read_head, tolerance_of
 
 ROOT = Path(__file__).resolve().parents[1]
 Key = tuple[str, int]  # arm and seed
@@ -36,7 +36,7 @@ class Frame:
         file: the script.
         measure: runs the study; is given where the result goes and the options that it declares.
         head: computes the figures of the study's first seconds, which CI repeats.
-        tolerances: by figure or metric, see ``nbkit.authoring.heads``.
+        tolerances: by figure or metric, see ``bookkit.authoring.heads``.
 
     """
 

@@ -20,17 +20,17 @@ import torch
 
 from nbkit.envs.arithmetic import ArithmeticVocabulary, corpus, correct
 from nbkit.generate import generate
-from nbkit.policies_hf import tiny_model
-from nbkit.trainers.grpo import GRPOTrainer
-from nbkit.trainers.grpo_config import GRPOConfig
-from nbkit.trainers.grpo_recipe import (
+from nbkit.recipes.grpo_recipe import (
     Recipe,
     arithmetic_recipe,
     evaluate,
     supervised_loss,
     verifier,
 )
-from nbkit.trainers.grpo_rewards import PartMarks
+from nbkit.recipes.grpo_rewards import PartMarks
+from nbkit.text.policies_hf import tiny_model
+from nbkit.trainers.grpo import GRPOTrainer
+from nbkit.trainers.grpo_config import GRPOConfig
 from nbkit.trainers.grpo_scoring import RewardFunction
 from studies._frame import Run, by_arm, figures, run_all
 

@@ -21,8 +21,8 @@ import typer
 
 from nbkit.envs.arithmetic import solution
 from nbkit.generate import generate
+from nbkit.recipes.grpo_recipe import arithmetic_recipe, evaluate, verifier
 from nbkit.trainers.grpo import GRPOTrainer
-from nbkit.trainers.grpo_recipe import arithmetic_recipe, evaluate, verifier
 from studies._frame import Run, run_all
 from studies._grpo import VOCABULARY
 

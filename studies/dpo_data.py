@@ -15,10 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nbkit.authoring.study import start_study
-from nbkit.trainers import dpo_runs as runs
+from bookkit.authoring.study import start_study
+from nbkit.recipes import dpo_runs as runs
+from nbkit.recipes.dpo_recipe import LIVE, Base, flip_labels, longer_first, make_base, twins
 from nbkit.trainers.dpo_config import DPOConfig
-from nbkit.trainers.dpo_recipe import LIVE, Base, flip_labels, longer_first, make_base, twins
 from studies._dpo_head import STEP_TOLERANCES, first_steps
 from studies._frame import Frame, partial_file, run_all
 

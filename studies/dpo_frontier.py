@@ -20,18 +20,18 @@ from typing import Any
 
 import torch
 
-from nbkit.authoring.study import start_study
+from bookkit.authoring.study import start_study
 from nbkit.envs.helpful import all_questions, gold
 from nbkit.generate import generate
-from nbkit.policies_value import ScalarModel
-from nbkit.trainers import dpo_runs as runs
+from nbkit.recipes import dpo_runs as runs
+from nbkit.recipes.dpo_recipe import LIVE, MAX_NEW_TOKENS, VOCABULARY, Base, ids_of, make_base
+from nbkit.recipes.rlhf_recipe import Recipe
+from nbkit.text.policies_value import ScalarModel
 from nbkit.trainers import reward_model as rm
 from nbkit.trainers.dpo_config import Kind
-from nbkit.trainers.dpo_recipe import LIVE, MAX_NEW_TOKENS, VOCABULARY, Base, ids_of, make_base
 from nbkit.trainers.grpo_scoring import Completion
 from nbkit.trainers.rlhf import RLHFTrainer
 from nbkit.trainers.rlhf_config import RLHFConfig
-from nbkit.trainers.rlhf_recipe import Recipe
 from studies._dpo_head import STEP_TOLERANCES, first_steps
 from studies._frame import Frame, figures, partial_file, run_all
 

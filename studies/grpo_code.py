@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nbkit.authoring.study import start_study
+from bookkit.authoring.study import start_study
 from nbkit.envs.expressions import CodeRewards, FunctionTask, draw_tasks
+from nbkit.recipes.grpo_code import LIMIT, code_trainer, evaluate_code, taught_coder
 from nbkit.rewards.pool import SandboxPool
-from nbkit.trainers.grpo_code import LIMIT, code_trainer, evaluate_code, taught_coder
 from nbkit.trainers.grpo_scoring import Completion
 from studies._frame import Frame, figures
 from studies._grpo import HEAD_METRICS, HEAD_TOLERANCES, curve, interval

@@ -24,11 +24,11 @@ from typing import Any
 
 import torch
 
-from nbkit.authoring.study import start_study
+from bookkit.authoring.study import start_study
 from nbkit.envs.arithmetic import corpus
+from nbkit.recipes.grpo_recipe import supervised_loss, teach
+from nbkit.recipes.grpo_rewards import RandomReward
 from nbkit.trainers.grpo_batch import PromptStream, sample_batch
-from nbkit.trainers.grpo_recipe import supervised_loss, teach
-from nbkit.trainers.grpo_rewards import RandomReward
 from studies._frame import Frame
 from studies._grpo import (
     HEAD_TOLERANCES,

@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nbkit.authoring.study import start_study
-from nbkit.trainers.grpo_rewards import NoisyVerifier, PartMarks, careless
+from bookkit.authoring.study import start_study
+from nbkit.recipes.grpo_rewards import NoisyVerifier, PartMarks, careless
 from nbkit.trainers.grpo_scoring import RewardFunction
 from studies._frame import Frame
 from studies._grpo import (

@@ -15,7 +15,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from nbkit.authoring.study import start_study
+from bookkit.authoring.study import start_study
 from studies._frame import Frame
 from studies._grpo import (
     HEAD_TOLERANCES,

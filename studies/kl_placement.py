@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from nbkit.authoring.study import start_study
+from bookkit.authoring.study import start_study
 from nbkit.kl import kl_estimate, kl_exact
 from nbkit.logprobs import token_logprobs
 from nbkit.losses import policy_gradient_loss

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from nbkit.authoring.study import start_study
+from bookkit.authoring.study import start_study
 from nbkit.envs.pixels import ArmCamera
 from nbkit.envs.reach import VectorReach
 from nbkit.envs.rendering import BACKENDS, SceneRenderer, backend_works, choose_backend

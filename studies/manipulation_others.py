@@ -26,12 +26,12 @@ from typing import Any
 
 import gymnasium as gym
 
-from nbkit.actor_critic_batched import make_batched_actor_critic
-from nbkit.authoring.study import start_study
-from nbkit.envs.control import make_control_env
+from bookkit.authoring.study import start_study
+from nbkit.control.actor_critic_batched import make_batched_actor_critic
+from nbkit.control.environments import make_control_env
+from nbkit.recipes.zoo_settings import Linear
 from nbkit.trainers.ppo import PPOTrainer
 from nbkit.trainers.ppo_config import PPOConfig
-from nbkit.trainers.zoo_settings import Linear
 from studies._arm_runs import FIRST_TOLERANCES, first_updates
 from studies._frame import Frame, by_arm, every, partial_file, run_all
 

@@ -1,6 +1,6 @@
 """Four rewards for one task: what each teaches the arm, on every seed.
 
-Protocol, fixed before the run: ``REACH_REWARDS`` of ``nbkit.trainers.arm_settings``, one set of
+Protocol, fixed before the run: ``REACH_REWARDS`` of ``nbkit.recipes.arm_settings``, one set of
 settings and 160,000 steps for all four forms, three seeds. Whatever an agent was paid for, it is
 judged by success on 500 targets that training never drew, most likely actions, on the arm as
 written. The curves are the share of successful episodes in training.
@@ -11,8 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from nbkit.authoring.study import start_study
-from nbkit.trainers.arm_settings import REACH_REWARDS
+from bookkit.authoring.study import start_study
+from nbkit.recipes.arm_settings import REACH_REWARDS
 from studies._arm_runs import EPISODES, FIRST_TOLERANCES, first_updates, follow, judged
 from studies._frame import Frame, by_arm, every, partial_file, run_all
 

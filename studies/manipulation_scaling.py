@@ -24,9 +24,9 @@ from typing import Any
 import torch
 import yaml
 
-from nbkit.authoring.study import start_study
+from bookkit.authoring.study import start_study
+from nbkit.control.policies_pixels import PixelActorCritic
 from nbkit.envs.workers import PixelWorkers
-from nbkit.policies_pixels import PixelActorCritic
 from nbkit.trainers.ppo_config import PPOConfig
 from nbkit.trainers.ppo_pixels import PixelTrainer
 from studies._arm_runs import picture_figures

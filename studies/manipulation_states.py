@@ -1,6 +1,6 @@
 """The arm from joint states: learning on every seed, and what is left of it on another arm.
 
-Protocol, fixed before the run: the settings of ``nbkit.trainers.arm_settings``, found on seeds 100
+Protocol, fixed before the run: the settings of ``nbkit.recipes.arm_settings``, found on seeds 100
 and above. Reach counts as learned at 95 % success on 500 targets that training never drew, with the
 most likely action. Then the same agent with a longer budget, trained on the arm as written, is
 judged on ``REAL``: an arm whose parameters are fixed here and which no agent was tuned on, and on
@@ -11,9 +11,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from nbkit.authoring.study import start_study
+from bookkit.authoring.study import start_study
 from nbkit.envs.arm_model import Physics
-from nbkit.trainers.arm_settings import REACH, ArmTaskSettings
+from nbkit.recipes.arm_settings import REACH, ArmTaskSettings
 from studies._arm_runs import EPISODES, FIRST_TOLERANCES, REAL, first_updates, follow, judged
 from studies._frame import Frame, by_arm, every, partial_file, run_all
 

@@ -1,6 +1,6 @@
 """Sim to real in small: what is left on another arm, with and without randomisation.
 
-Protocol, fixed before the run: the settings of ``nbkit.trainers.arm_settings`` for reach, found on
+Protocol, fixed before the run: the settings of ``nbkit.recipes.arm_settings`` for reach, found on
 seeds 100 and above on the arm as written, with a budget of 400,000 steps for both agents. One is
 trained on the arm as written; the other draws a new arm from ``RANGES`` for each episode. Both are
 judged, most likely actions, on 500 targets that training never drew: on the arm as written, on
@@ -12,10 +12,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from nbkit.authoring.study import start_study
+from bookkit.authoring.study import start_study
 from nbkit.envs.arm_model import Physics
 from nbkit.envs.arm_randomisation import Ranges
-from nbkit.trainers.arm_settings import REACH
+from nbkit.recipes.arm_settings import REACH
 from studies._arm_runs import EPISODES, FIRST_TOLERANCES, REAL, first_updates, follow, judged
 from studies._frame import Frame, by_arm, every, partial_file, run_all
 

@@ -15,13 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nbkit.actor_critic import ActorCritic, make_actor_critic
+from bookkit.authoring.study import start_study
 from nbkit.advantages import discounted_returns, gae
-from nbkit.authoring.study import start_study
-from nbkit.envs.control import make_control_env
-from nbkit.rollouts_control import Rollout, collect
+from nbkit.control.actor_critic import ActorCritic, make_actor_critic
+from nbkit.control.environments import make_control_env
+from nbkit.control.rollouts import Rollout, collect
+from nbkit.recipes.ppo_settings import CARTPOLE_WIDE, Task
 from nbkit.trainers.ppo import PPOTrainer, evaluate
-from nbkit.trainers.ppo_settings import CARTPOLE_WIDE, Task
 from studies._frame import Frame, figures
 
 SEEDS = (11, 12, 13, 14, 15)

@@ -1,6 +1,6 @@
 """PPO on four tasks of classic control and Box2D: does it learn, on every seed?
 
-Protocol, fixed before the run: the settings of ``nbkit.trainers.ppo_settings``, found on seeds 100
+Protocol, fixed before the run: the settings of ``nbkit.recipes.ppo_settings``, found on seeds 100
 to 105. CartPole-v1 counts as solved at a mean return of 475 over the last 100 episodes, and a run
 stops there; LunarLander-v3 counts as solved at 200, Pendulum-v1 at -200, and both use their whole
 budget. Every policy is then judged on fresh episodes with the most likely action. MountainCar-v0
@@ -13,10 +13,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from nbkit.authoring.study import start_study
-from nbkit.envs.control import make_control_env
-from nbkit.trainers.ppo import PPOTrainer, evaluate
-from nbkit.trainers.ppo_settings import (
+from bookkit.authoring.study import start_study
+from nbkit.control.environments import make_control_env
+from nbkit.recipes.ppo_settings import (
     CARTPOLE,
     LUNAR_LANDER,
     MOUNTAIN_CAR,
@@ -26,6 +25,7 @@ from nbkit.trainers.ppo_settings import (
     PENDULUM,
     Task,
 )
+from nbkit.trainers.ppo import PPOTrainer, evaluate
 from studies._frame import Frame, figures
 
 SEEDS = (1, 2, 3, 4, 5)

@@ -11,12 +11,12 @@ from typing import Any
 
 from tqdm import tqdm
 
-from nbkit.authoring.study import start_study
+from bookkit.authoring.study import start_study
 from nbkit.envs.reviews import ALPHABET
-from nbkit.envs.vocabulary import CharVocabulary
+from nbkit.recipes.review_arms import Arm, pretrained, run_arm
 from nbkit.rewards.text import contains_keyword
+from nbkit.text.vocabulary import CharVocabulary
 from nbkit.trainers.reinforce import ReinforceConfig
-from nbkit.trainers.review_arms import Arm, pretrained, run_arm
 from studies._frame import Frame
 
 SEEDS = (51, 52, 53)

@@ -13,19 +13,19 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from nbkit.authoring.study import start_study
+from bookkit.authoring.study import start_study
 from nbkit.envs.reviews import ALPHABET, reviews
-from nbkit.envs.text import TextEnv
-from nbkit.envs.vocabulary import CharVocabulary
-from nbkit.metrics import judge
-from nbkit.policies import make_policy
 from nbkit.rewards.text import (
     contains_keyword,
     keyword_count,
     sentiment,
     sentiment_of_distinct_words,
 )
-from nbkit.rollouts import rollout
+from nbkit.text.environment import TextEnv
+from nbkit.text.metrics import judge
+from nbkit.text.policies import make_policy
+from nbkit.text.rollouts import rollout
+from nbkit.text.vocabulary import CharVocabulary
 from nbkit.trainers.language_model import pretrain
 from nbkit.trainers.reinforce import ReinforceConfig, train
 from studies._frame import Frame, figures

@@ -18,13 +18,13 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from tqdm import tqdm
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast, TrainerCallback
 
-from nbkit.authoring.study import start_study
+from bookkit.authoring.study import start_study
 from nbkit.envs.reviews import ALPHABET, reviews
-from nbkit.envs.text import TextEnv
-from nbkit.envs.vocabulary import CharVocabulary, TokenizerVocabulary
-from nbkit.policies import HuggingFacePolicy
 from nbkit.rewards.text import contains_keyword
-from nbkit.rollouts import rollout
+from nbkit.text.environment import TextEnv
+from nbkit.text.policies import HuggingFacePolicy
+from nbkit.text.rollouts import rollout
+from nbkit.text.vocabulary import CharVocabulary, TokenizerVocabulary
 from nbkit.trainers.language_model import pretrain
 from nbkit.trainers.reinforce import ReinforceConfig, train
 from studies._frame import Frame, figures

@@ -23,12 +23,12 @@ from typing import Any
 
 import torch
 
-from nbkit.authoring.study import start_study
+from bookkit.authoring.study import start_study
 from nbkit.envs.helpful import HelpfulVocabulary, all_questions, gold_parts, gold_reward
+from nbkit.recipes.rlhf_recipe import Recipe, comparisons, stage_one, stage_three, stage_two
 from nbkit.trainers.best_of_n import best_of_n_curve
 from nbkit.trainers.reward_model import calibration, margins, reward_function
 from nbkit.trainers.rlhf_evaluation import evaluate, sample_table
-from nbkit.trainers.rlhf_recipe import Recipe, comparisons, stage_one, stage_three, stage_two
 from studies._frame import Frame, figures, partial_file, run_all
 
 SEEDS = (11, 12, 13)

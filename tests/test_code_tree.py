@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nbkit import code_tree
-from nbkit.code_tree import as_text, from_text, is_clean, tree_of_commit, tree_of_files
+from nbkit.runs import code_tree
+from nbkit.runs.code_tree import as_text, from_text, is_clean, tree_of_commit, tree_of_files
 
 FOLDERS = ("nbkit", "studies")
 

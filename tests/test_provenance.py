@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from nbkit import code_tree, provenance
-from nbkit.authoring.study import start_study
+from bookkit.authoring.study import start_study
+from nbkit.runs import code_tree, provenance
 
 
 def started(**options):

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nbkit import provenance
+from nbkit.runs import provenance
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

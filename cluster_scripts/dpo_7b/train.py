@@ -16,21 +16,21 @@ from pydantic import TypeAdapter
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from nbkit.cluster.job import Backend, Checkpointing, Precision
-from nbkit.cluster.prefetch import hub_name
-from nbkit.cluster.run import Run
 from nbkit.data.chat import ChatEncoder
 from nbkit.data.encode import EncodedPair, encode_preferences
+from nbkit.data.prefetch import hub_name
 from nbkit.data.ultrafeedback import load_ultrafeedback
 from nbkit.envs.helpful import encode_pairs, preference_pairs
 from nbkit.parallel import Parallel, ParallelConfig, connect, join
 from nbkit.parallel.checkpoint import SHARDS, read_shards, write_shards
 from nbkit.parallel.counts import gather_objects
 from nbkit.parallel.export import note_model
-from nbkit.policies_hf import tiny_model
+from nbkit.recipes.dpo_recipe import VOCABULARY
+from nbkit.runs.run import Run
+from nbkit.text.policies_hf import tiny_model
 from nbkit.trainers.dpo_batch import PairScores, pair_batch, pair_scores
 from nbkit.trainers.dpo_config import DPOConfig, Kind
 from nbkit.trainers.dpo_loss import dpo_loss, pair_metrics
-from nbkit.trainers.dpo_recipe import VOCABULARY
 
 
 @dataclass(frozen=True)

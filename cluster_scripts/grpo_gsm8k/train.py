@@ -16,18 +16,18 @@ import yaml
 from pydantic import TypeAdapter
 
 from nbkit.cluster.job import Backend, Checkpointing, Precision
-from nbkit.cluster.prefetch import hub_name
-from nbkit.cluster.run import Run
 from nbkit.data.encode import Example
 from nbkit.data.gsm8k import WordProblem, load_gsm8k
+from nbkit.data.prefetch import hub_name
 from nbkit.envs.word_problems import StoryVocabulary, draw_stories, story_corpus
 from nbkit.generate import clear, generate
 from nbkit.parallel import ParallelConfig, connect, join
 from nbkit.parallel.checkpoint import SHARDS, read_shards, write_shards
 from nbkit.parallel.export import note_model
-from nbkit.policies_hf import tiny_model
 from nbkit.rewards import simple_grpo
 from nbkit.rewards.compose import Composed
+from nbkit.runs.run import Run
+from nbkit.text.policies_hf import tiny_model
 from nbkit.trainers import sft
 from nbkit.trainers.grpo import VARIANTS, GRPOTrainer, variant
 

@@ -16,12 +16,12 @@ import torch.distributed as dist
 import yaml
 from pydantic import TypeAdapter
 
-from nbkit.cluster.run import Run
+from nbkit.control.policies_pixels import PixelActorCritic
 from nbkit.envs.push import VectorPush
 from nbkit.envs.reach import VectorReach
 from nbkit.envs.rendering import draw_on
 from nbkit.envs.workers import LocalArms, PixelWorkers
-from nbkit.policies_pixels import PixelActorCritic
+from nbkit.runs.run import Run
 from nbkit.trainers.ppo_config import PPOConfig
 from nbkit.trainers.ppo_pixels import PixelTrainer, success_rate
 

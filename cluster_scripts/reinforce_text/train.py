@@ -16,14 +16,14 @@ import yaml
 from pydantic import TypeAdapter
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from nbkit import provenance
 from nbkit.envs.reviews import ALPHABET, reviews
-from nbkit.envs.text import TextEnv
-from nbkit.envs.vocabulary import CharVocabulary
-from nbkit.metrics import judge
-from nbkit.policies import HuggingFacePolicy
 from nbkit.rewards.text import sentiment
-from nbkit.rollouts import rollout
+from nbkit.runs import provenance
+from nbkit.text.environment import TextEnv
+from nbkit.text.metrics import judge
+from nbkit.text.policies import HuggingFacePolicy
+from nbkit.text.rollouts import rollout
+from nbkit.text.vocabulary import CharVocabulary
 from nbkit.trainers.language_model import pretrain
 from nbkit.trainers.reinforce import ReinforceConfig, train
 

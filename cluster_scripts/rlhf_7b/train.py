@@ -17,14 +17,12 @@ from pydantic import TypeAdapter
 from torch import Tensor, nn
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer, Qwen2Config
 
-from nbkit.adapters import add_adapters
 from nbkit.advantages import batch_moments, token_gae, whiten
 from nbkit.cluster.job import Checkpointing, Precision
-from nbkit.cluster.prefetch import hub_name
-from nbkit.cluster.run import Run
 from nbkit.data.chat import HH_TEMPLATE, ChatEncoder
 from nbkit.data.encode import EncodedPair, Example, encode_preferences
 from nbkit.data.hh import hh_files, load_hh
+from nbkit.data.prefetch import hub_name
 from nbkit.envs.helpful import HelpfulVocabulary, preference_pairs
 from nbkit.generate import clear, generate
 from nbkit.losses import reward_model_loss
@@ -32,7 +30,9 @@ from nbkit.parallel import Parallel, ParallelConfig, World, connect, join
 from nbkit.parallel.checkpoint import SHARDS, read_shards, write_shards
 from nbkit.parallel.export import note_model
 from nbkit.parallel.streams import GlobalBatches, mine, rank_seed
-from nbkit.policies_value import ScalarModel
+from nbkit.runs.run import Run
+from nbkit.text.adapters import add_adapters
+from nbkit.text.policies_value import ScalarModel
 from nbkit.trainers.kl_controller import AdaptiveKL, FixedKL
 from nbkit.trainers.reward_model import pair_scores
 from nbkit.trainers.rlhf_batch import RLHFBatch, token_rewards

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from nbkit.cluster.job import Backend, Checkpointing, Precision
-from nbkit.cluster.run import Run
 from nbkit.losses import ppo_clip_loss, value_loss
 from nbkit.masks import aggregate
 from nbkit.memory import SHAPES
@@ -28,7 +27,8 @@ from nbkit.parallel.flops import flops_per_token, peak_flops
 from nbkit.parallel.scoring import attach_scoring
 from nbkit.parallel.streams import rank_seed
 from nbkit.parallel.traffic import watch
-from nbkit.policies_value import ScalarModel
+from nbkit.runs.run import Run
+from nbkit.text.policies_value import ScalarModel
 from nbkit.trainers.grpo_update import grpo_loss
 from nbkit.trainers.grpo_variants import variant
 

@@ -15,17 +15,17 @@ from pydantic import TypeAdapter
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from nbkit.cluster.job import Backend, Checkpointing, Precision
-from nbkit.cluster.prefetch import hub_name
-from nbkit.cluster.run import Run
 from nbkit.data.chat import HH_TEMPLATE, ChatEncoder
 from nbkit.data.encode import Example, encode_preferences
 from nbkit.data.hh import hh_files, load_hh
+from nbkit.data.prefetch import hub_name
 from nbkit.envs.helpful import HelpfulVocabulary, preference_pairs
 from nbkit.parallel import Parallel, ParallelConfig, connect, join
 from nbkit.parallel.checkpoint import SHARDS, read_shards, write_shards
 from nbkit.parallel.export import note_model
 from nbkit.parallel.streams import GlobalBatches, mine
-from nbkit.policies_hf import tiny_model
+from nbkit.runs.run import Run
+from nbkit.text.policies_hf import tiny_model
 from nbkit.trainers.sft import answer_logprobs, schedule, sft_batch
 
 

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from nbkit.authoring.errors import UserError
-from nbkit.authoring.repository import find_root
+from nbkit.errors import UserError
+from nbkit.runs.checkout import find_root
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -95,7 +95,7 @@ def submit(
 @app.command()
 def origin() -> None:
     """Print what a copy of this commit needs: export it where the copy runs, for its stamps."""
-    from nbkit import code_tree
+    from nbkit.runs import code_tree
 
     found = code_tree.origin(find_root())
     if not found:
@@ -111,9 +111,9 @@ def status(
     ] = None,
 ) -> None:
     """Say of each run how far it is, what it has cost, and what Slurm says of it."""
-    from nbkit.cluster.run_folder import find_runs, is_run
     from nbkit.cluster.status import slurm_states, status_rows
     from nbkit.cluster.table import text_table
+    from nbkit.runs.run_folder import find_runs, is_run
 
     root = find_root()
     for path in runs or ():
@@ -133,7 +133,7 @@ def report(
 ) -> None:
     """Make plots and the small stamped result.json that the book keeps of a run."""
     from nbkit.cluster.report import report as write
-    from nbkit.cluster.run_folder import open_run
+    from nbkit.runs.run_folder import open_run
 
     root = find_root()
     try:
@@ -158,8 +158,8 @@ def prefetch(
 ) -> None:
     """Download a job's model and data, for compute nodes without a network."""
     from nbkit.cluster.job_file import load_job
-    from nbkit.cluster.prefetch import prefetch as fetch
     from nbkit.cluster.render import JOB_FILE
+    from nbkit.data.prefetch import prefetch as fetch
 
     root = find_root()
     folder = job_folder(root, job)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from nbkit.cluster import digits
-from nbkit.cluster.recorded import Record, Side
+from nbkit.runs import digits
+from nbkit.runs.recorded import Record, Side
 
 Table = list[tuple[str, str, str]]
 NOT_SETTINGS = ("run_folder", "out")

@@ -8,10 +8,10 @@ from typing import Any
 import matplotlib.pyplot as plt
 from PIL import Image
 
-from nbkit import plots, provenance
-from nbkit.cluster import digits
-from nbkit.cluster.metrics_file import Row
-from nbkit.cluster.run_folder import RunFolder, StageFolder
+from nbkit import plots
+from nbkit.runs import digits, provenance
+from nbkit.runs.metrics_file import Row
+from nbkit.runs.run_folder import RunFolder, StageFolder
 
 CURVE_POINTS = 200
 NOT_PLOTTED = ("step", "seconds")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nbkit.authoring.errors import UserError
+from nbkit.errors import UserError
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -22,8 +22,8 @@ def compare(
 ) -> None:
     """Say what two runs were set to differently, where they ran, and what came out."""
     from nbkit.cluster.compare import compare as rows_of
-    from nbkit.cluster.recorded import open_side
     from nbkit.cluster.table import text_table
+    from nbkit.runs.recorded import open_side
 
     try:
         rows = rows_of(open_side(a), open_side(b))

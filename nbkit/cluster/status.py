@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nbkit.cluster.run_folder import RunFolder, open_run
+from nbkit.runs.run_folder import RunFolder, open_run
 
 HEAD = ("run", "state", "stage", "step", "attempts", "hours", "GPU hours", "cost", "Slurm")
 

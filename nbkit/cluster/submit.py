@@ -9,10 +9,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from nbkit import code_tree
 from nbkit.cluster.job import Job
 from nbkit.cluster.job_file import JobError, where
 from nbkit.cluster.render import JOB_FILE, LAUNCH, SCRIPT, check, render, render_all
+from nbkit.runs import code_tree
 
 # Runs where the training script's imports are: loads Config and lets pydantic judge the values; the
 # words for the back-end are judged by nbkit.parallel, and what must fit together, as a batch and a
@@ -120,7 +120,7 @@ def check_submission(folder: Path, root: Path, job: Job, variant: str, run: Path
             "give a run folder without, and keep the repository in such a one"
         )
     if (run / "job.json").exists():
-        from nbkit.cluster.run_folder import open_run
+        from nbkit.runs.run_folder import open_run
 
         if open_run(run).state == "finished":
             raise JobError(f"{run} holds a finished run; give another --label or --run")
@@ -214,7 +214,7 @@ def run_here(submission: Submission, root: Path) -> bool:
         JobError: it failed.
 
     """
-    from nbkit.cluster.preemption import Preempted
+    from nbkit.runs.preemption import Preempted
 
     new = _make_logs(submission)
     # Not SIG_IGN: the script would inherit it, and bash cannot trap what it was told to ignore.

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nbkit.authoring.errors import UserError
+from nbkit.errors import UserError
 
 app = typer.Typer(add_completion=False)
 

@@ -86,7 +86,7 @@ def hh_files(data: Path | str) -> list[Path]:
         ValueError: nothing is there, or nothing can be fetched; the sentence says what to do.
 
     """
-    from nbkit.cluster.prefetch import local_folder  # only here: the hub's client is not light
+    from nbkit.data.prefetch import local_folder  # only here: the hub's client is not light
 
     place = local_folder(str(data), "dataset")
     if place.is_file():

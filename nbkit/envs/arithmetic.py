@@ -24,8 +24,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nbkit._inputs import check_number
-from nbkit.envs.piece_vocabulary import PieceVocabulary, longest_first
 from nbkit.rewards.formats import TAGS, format_reward, thoughts_and_answer
+from nbkit.text.piece_vocabulary import PieceVocabulary, longest_first
 
 LOWEST, HIGHEST = 10, 99
 # A step "+4=" is one token: the digit is fetched in one place, the sum is made in the next.

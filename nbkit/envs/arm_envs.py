@@ -110,7 +110,7 @@ class ArmEnv(gym.Env[Floats, Floats]):
             self._renderer = None
 
     def get_state(self) -> dict[str, Any]:
-        """Return the exact state; see ``nbkit.envs.env_state``."""
+        """Return the exact state; see ``nbkit.control.env_state``."""
         return self.core.get_state()
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -184,7 +184,7 @@ class ArmVectorEnv(VectorEnv[Any, Any, Any]):
         return observations, rewards, terminated, truncated, info
 
     def get_state(self) -> dict[str, Any]:
-        """Return the exact state; see ``nbkit.envs.env_state``."""
+        """Return the exact state; see ``nbkit.control.env_state``."""
         return {"core": self.core.get_state(), "prev_done": self.prev_done.tolist()}
 
     def set_state(self, state: dict[str, Any]) -> None:

@@ -27,9 +27,9 @@ from functools import cached_property, partial
 from typing import Protocol
 
 from nbkit._inputs import check_choice, check_number
-from nbkit.envs.piece_vocabulary import PieceVocabulary, longest_first
 from nbkit.rewards.compose import Composed
 from nbkit.rewards.pool import SandboxPool
+from nbkit.text.piece_vocabulary import PieceVocabulary, longest_first
 
 
 class Answered(Protocol):

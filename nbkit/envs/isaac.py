@@ -22,9 +22,9 @@ from gymnasium import spaces
 from torch import Tensor
 
 from nbkit._inputs import check_number
-from nbkit.actor_critic import Policy
 from nbkit.advantages import gae
-from nbkit.rollouts_control import Batch
+from nbkit.control.actor_critic import Policy
+from nbkit.control.rollouts import Batch
 
 FINAL_KEY = "final_obs"
 

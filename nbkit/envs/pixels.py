@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nbkit._inputs import check_number
+from nbkit.control.environments import Transition
 from nbkit.envs.arm_envs import ArmVectorEnv
-from nbkit.envs.control import Transition
 from nbkit.envs.rendering import SceneRenderer
 
 CAMERA = "overhead"

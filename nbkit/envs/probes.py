@@ -13,8 +13,8 @@ from gymnasium import spaces
 from torch import Tensor
 
 from nbkit._inputs import check_choice, check_number
-from nbkit.actor_critic import Policy
-from nbkit.envs.control import ControlEnv, Transition
+from nbkit.control.actor_critic import Policy
+from nbkit.control.environments import ControlEnv, Transition
 
 GAMMA = 0.5
 TOLERANCE = 0.15

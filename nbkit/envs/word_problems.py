@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from nbkit._inputs import check_number
 from nbkit.data.gsm8k import WordProblem
-from nbkit.envs.piece_vocabulary import PieceVocabulary
 from nbkit.rewards.formats import TAGS
+from nbkit.text.piece_vocabulary import PieceVocabulary
 
 NAMES = ("Ada", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gus", "Hana", "Ida", "Jon")
 THINGS = ("apples", "books", "cards", "coins", "eggs", "nuts", "pens", "shells", "stamps", "stones")

@@ -83,7 +83,7 @@ class Weights:
 
 def unwrap(model: Any) -> nn.Module:
     """The transformers module inside a policy, a compiled module or a DDP wrapper."""
-    from nbkit.policies import HuggingFacePolicy
+    from nbkit.text.policies import HuggingFacePolicy
 
     while True:
         if isinstance(model, HuggingFacePolicy):

@@ -2,7 +2,7 @@
 
 The tensors go through ``torch.distributed.checkpoint``, for every back-end in one form: names of
 the plain model, float32, own shape. So a run may go on under another back-end or on another number
-of ranks. ``nbkit.cluster.checkpoints`` makes the folder appear whole or not at all.
+of ranks. ``nbkit.runs.checkpoints`` makes the folder appear whole or not at all.
 """
 
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ import torch.distributed.checkpoint as dcp
 from torch import Tensor
 from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter
 
-from nbkit.cluster.checkpoints import read_newest, write_folder
 from nbkit.parallel.base import Parallel
 from nbkit.parallel.manifest import parse_manifest, read_manifest, write_manifest
+from nbkit.runs.checkpoints import read_newest, write_folder
 
 SHARDS = "shards"
 

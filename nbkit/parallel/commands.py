@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nbkit.authoring.errors import UserError
+from nbkit.errors import UserError
 
 app = typer.Typer(no_args_is_help=True)
 

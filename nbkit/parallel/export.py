@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
-from nbkit.cluster.checkpoints import publish, whole_folders
-from nbkit.cluster.ranks import rank
 from nbkit.generate.weights import unwrap
 from nbkit.parallel.checkpoint import SHARDS
 from nbkit.parallel.manifest import read_manifest, write_manifest
-from nbkit.policies_value import ScalarModel
+from nbkit.runs.checkpoints import publish, whole_folders
+from nbkit.runs.ranks import rank
+from nbkit.text.policies_value import ScalarModel
 
 CONFIG = "model"  # folder in the run with the shape of the model, as transformers writes it
 KIND = "kind.json"  # beside it: a language model, or one number a position
@@ -37,7 +37,7 @@ def note_model(run: Path, model: Any, shards: str = SHARDS) -> bool:
         shards: folder of its shards in a checkpoint.
 
     Returns:
-        whether it was noted. Other models (the small ones of ``nbkit.policies``) have no shape
+        whether it was noted. Other models (the small ones of ``nbkit.text.policies``) have no shape
         that transformers could read, and nothing is written for them.
 
     """

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch.distributed as dist
 
-from nbkit.cluster.checkpoints import BrokenCheckpointError
 from nbkit.parallel.counts import gather_objects
-from nbkit.provenance import write_json
+from nbkit.runs.checkpoints import BrokenCheckpointError
+from nbkit.runs.provenance import write_json
 
 NAME = "manifest.json"
 

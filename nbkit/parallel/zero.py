@@ -272,6 +272,6 @@ _FLATS = {
 
 def write_config(config: ParallelConfig, path: Path) -> None:
     """Write the settings where the `deepspeed` launcher and a reader can look at them."""
-    from nbkit.provenance import write_json
+    from nbkit.runs.provenance import write_json
 
     write_json(path, deepspeed_config(config))

@@ -1,4 +1,4 @@
-"""Rewards that are functions of a text, for ``nbkit.envs.text.TextEnv``."""
+"""Rewards that are functions of a text, for ``nbkit.text.environment.TextEnv``."""
 
 from collections.abc import Callable
 from functools import cache

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from nbkit.trainers.checkpoint_file import check_configuration, read_checkpoint, write_checkpoint
+from nbkit.runs.checkpoint_file import check_configuration, read_checkpoint, write_checkpoint
 from nbkit.trainers.grpo import GRPOTrainer
 
 

@@ -6,9 +6,9 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
-from nbkit.envs.vocabulary import Vocabulary, encode_batch
 from nbkit.logprobs import token_logprobs
 from nbkit.masks import masked_mean
+from nbkit.text.vocabulary import Vocabulary, encode_batch
 
 
 def pretrain(
@@ -25,7 +25,7 @@ def pretrain(
     """Train ``policy`` on ``texts`` by next-token prediction; return the loss of each step in nats.
 
     Args:
-        policy: a policy of ``nbkit.policies``, changed in place.
+        policy: a policy of ``nbkit.text.policies``, changed in place.
         vocabulary: ids to text.
         texts: the corpus.
         steps: number of minibatches.

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from nbkit.actor_critic import Policy
 from nbkit.advantages import batch_moments, gae, whiten
-from nbkit.envs.control import ControlEnv
-from nbkit.episodes import EpisodeTracker
-from nbkit.rollouts_control import Batch, Rollout, collect, make_batch
-from nbkit.trainers.normalisation import ObservationNormaliser, ReturnScale
+from nbkit.control.actor_critic import Policy
+from nbkit.control.environments import ControlEnv
+from nbkit.control.episodes import EpisodeTracker
+from nbkit.control.normalisation import ObservationNormaliser, ReturnScale
+from nbkit.control.rollouts import Batch, Rollout, collect, make_batch
 from nbkit.trainers.ppo_config import PPOConfig
 from nbkit.trainers.ppo_evaluation import evaluate
 from nbkit.trainers.ppo_update import FlatParameter, ppo_loss, update

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from nbkit._inputs import check_choice
-from nbkit.trainers.checkpoint_file import read_checkpoint, write_checkpoint
+from nbkit.runs.checkpoint_file import read_checkpoint, write_checkpoint
 from nbkit.trainers.ppo import PPOTrainer
 
 

@@ -33,7 +33,7 @@ class PPOConfig:
         adam_eps: of Adam; PyTorch's own default is 1e-8.
         advantage_normalisation: over each "minibatch", the whole "batch", or None.
         target_kl: no further epoch once the policy has moved this far, in nats; None: all epochs.
-        action_bounds: how a Gaussian action is bounded, see ``nbkit.actor_critic.bounded``.
+        action_bounds: how a Gaussian action is bounded, see ``nbkit.control.actor_critic.bounded``.
         normalise_observations: by running moments.
         normalise_rewards: by the running standard deviation of the discounted return.
         truncation_as_death: fault: no value behind a time limit.

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from nbkit._inputs import check_same_shape
-from nbkit.actor_critic import Policy
-from nbkit.rollouts_control import Batch
+from nbkit.control.actor_critic import Policy
+from nbkit.control.rollouts import Batch
 
 
 def explained_variance(values: Tensor, returns: Tensor) -> float:

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nbkit.actor_critic import Policy, bounded
-from nbkit.envs.control import ControlEnv
+from nbkit.control.actor_critic import Policy, bounded
+from nbkit.control.environments import ControlEnv
 
 
 @torch.no_grad()

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from nbkit._inputs import check_number
 from nbkit.advantages import whiten
+from nbkit.control.normalisation import ReturnScale
+from nbkit.control.policies_pixels import PixelActorCritic, shift_pictures
+from nbkit.control.rollouts import Rollout, make_batch
 from nbkit.envs.pixels import FrameStack
-from nbkit.policies_pixels import PixelActorCritic, shift_pictures
-from nbkit.rollouts_control import Rollout, make_batch
-from nbkit.trainers.normalisation import ReturnScale
 from nbkit.trainers.ppo_config import PPOConfig
 from nbkit.trainers.ppo_update import update
 

@@ -6,11 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nbkit.actor_critic import Policy
 from nbkit.advantages import whiten
+from nbkit.control.actor_critic import Policy
+from nbkit.control.rollouts import Batch
 from nbkit.losses import ppo_clip_loss, value_loss
 from nbkit.minibatches import minibatches
-from nbkit.rollouts_control import Batch
 from nbkit.trainers.ppo_config import PPOConfig
 from nbkit.trainers.ppo_diagnostics import explained_variance, movement
 

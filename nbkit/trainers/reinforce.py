@@ -17,12 +17,12 @@ from nbkit._inputs import (
 )
 from nbkit.advantages import discounted_returns
 from nbkit.baselines import batch_mean_baseline, leave_one_out_baseline
-from nbkit.envs.text import TextEnv
 from nbkit.logprobs import entropy, token_logprobs
 from nbkit.losses import policy_gradient_loss
 from nbkit.masks import aggregate, masked_mean
-from nbkit.policies import TextPolicy
-from nbkit.rollouts import TextRollout, rollout
+from nbkit.text.environment import TextEnv
+from nbkit.text.policies import TextPolicy
+from nbkit.text.rollouts import TextRollout, rollout
 
 _WEIGHTS = ("return", "reward-to-go")
 _BASELINES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {

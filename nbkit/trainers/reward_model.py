@@ -12,7 +12,7 @@ from tqdm import tqdm
 from nbkit._inputs import check_number
 from nbkit.data.encode import EncodedPair, Example
 from nbkit.losses import reward_model_loss
-from nbkit.policies_value import ScalarModel
+from nbkit.text.policies_value import ScalarModel
 from nbkit.trainers.sft import Metrics, adamw, clipped_step, endless, parts_of, schedule
 
 

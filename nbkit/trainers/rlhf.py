@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from nbkit.policies_value import ScalarModel, SharedActorCritic
+from nbkit.text.policies_value import ScalarModel, SharedActorCritic
 from nbkit.trainers.grpo_batch import PromptStream
 from nbkit.trainers.grpo_scoring import Completion, RewardFunction
 from nbkit.trainers.model_checks import SAMPLES_OTHERWISE, check_no_dropout, check_trainable

@@ -14,7 +14,7 @@ from nbkit.advantages import token_gae, whiten
 from nbkit.generate import Generation, clear, generate
 from nbkit.kl import kl_estimate
 from nbkit.masks import masked_mean, place_sequence_reward
-from nbkit.policies_value import ScalarModel
+from nbkit.text.policies_value import ScalarModel
 from nbkit.trainers.grpo_batch import PromptStream
 from nbkit.trainers.grpo_scoring import Completion, RewardFunction, score
 from nbkit.trainers.rlhf_config import RLHFConfig

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from nbkit.generate.weights import unwrap
 from nbkit.logprobs import entropy, token_logprobs
 from nbkit.masks import position_ids
-from nbkit.policies_value import ScalarModel, SharedActorCritic
+from nbkit.text.policies_value import ScalarModel, SharedActorCritic
 
 
 @dataclass(frozen=True)

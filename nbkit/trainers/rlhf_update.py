@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from nbkit.losses import ppo_clip_loss, value_loss
 from nbkit.masks import aggregate
 from nbkit.minibatches import minibatches
-from nbkit.policies_value import ScalarModel
+from nbkit.text.policies_value import ScalarModel
 from nbkit.trainers.ppo_diagnostics import explained_variance
 from nbkit.trainers.rlhf_batch import RLHFBatch
 from nbkit.trainers.rlhf_config import RLHFConfig

@@ -11,7 +11,7 @@ from unittest import mock
 
 import yaml
 
-from nbkit import cli
+from bookkit import cli
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FRONT = {
@@ -78,7 +78,7 @@ class Book:
     def process(self, *arguments: str, status: int = 0) -> str:
         """Run a command in the book as a user does, in a process of its own."""
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "nbkit.cli", *arguments],
+            [sys.executable, "-P", "-m", "bookkit.cli", *arguments],
             cwd=self.root,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from nbkit.authoring.clean import clean_outputs, large_figures, last_state
+from bookkit.authoring.clean import clean_outputs, large_figures, last_state
 
 
 @pytest.mark.parametrize(

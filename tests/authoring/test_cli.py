@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nbkit import cli
+from bookkit import cli
 from tests.authoring.book import REPOSITORY, Book, one_sentence
 
 HEAVY = ("torch", "numpy", "matplotlib", "transformers", "jupyter_client", "nbformat", "IPython")
@@ -55,7 +55,7 @@ def test_every_command_of_every_group_loads():
 def test_a_missing_package_is_one_sentence(book: Book, monkeypatch: pytest.MonkeyPatch):
     for module in [m for m in sys.modules if m.partition(".")[0] == "nbkit" and "page" in m]:
         monkeypatch.delitem(sys.modules, module)
-    monkeypatch.delitem(sys.modules, "nbkit.authoring.quick", raising=False)
+    monkeypatch.delitem(sys.modules, "bookkit.authoring.quick", raising=False)
     monkeypatch.setitem(sys.modules, "jupytext", None)
     message = one_sentence(book.nbkit("stamp", status=1))
     assert "the package 'jupytext' is not installed here; `make test`" in message
@@ -83,7 +83,7 @@ def test_chapter_selects_marked_tests(tmp_path: Path):
 
     def run(*arguments: str) -> str:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-        command += ["-p", "nbkit.authoring.suite.plugin", f"--rootdir={tmp_path}", *arguments]
+        command += ["-p", "bookkit.authoring.suite.plugin", f"--rootdir={tmp_path}", *arguments]
         return subprocess.run(
             [*command, "tests"], cwd=tmp_path, capture_output=True, text=True
         ).stdout

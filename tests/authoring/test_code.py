@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from nbkit.authoring.code import changes, code_of, is_program, script_of
-from nbkit.authoring.reach import Finder
+from bookkit.authoring.code import changes, code_of, is_program, script_of
+from bookkit.authoring.reach import Finder
 
 SCRIPT = '''"""A study."""
 from nbkit import losses

@@ -248,15 +248,17 @@ def test_jupytexts_own_pairing_is_refused(executed: Book):
 
 def test_of_the_exercises_only_those_that_are_checked_count(book: Book):
     registry = "from importlib import import_module\n\n\ndef check(name):\n"
-    registry += "    for n in (3, 4):\n        import_module(f'nbkit.exercises.chapter_0{n}.all')\n"
-    book.write("nbkit/exercises/__init__.py", "")
-    book.write("nbkit/exercises/check.py", registry)
+    registry += (
+        "    for n in (3, 4):\n        import_module(f'bookkit.exercises.chapter_0{n}.all')\n"
+    )
+    book.write("bookkit/exercises/__init__.py", "")
+    book.write("bookkit/exercises/check.py", registry)
     for chapter in ("03", "04"):
         text = f"A = dict(id='a.{chapter}.1', size=1)\nB = dict(id='b.{chapter}.1', size=1)\n"
-        book.write(f"nbkit/exercises/chapter_{chapter}/__init__.py", "")
-        book.write(f"nbkit/exercises/chapter_{chapter}/all.py", text)
+        book.write(f"bookkit/exercises/chapter_{chapter}/__init__.py", "")
+        book.write(f"bookkit/exercises/chapter_{chapter}/all.py", text)
     page = "solutions/03_x.md"
-    book.page(page, code("from nbkit.exercises.check import check\n\ncheck('a.03.1')"))
+    book.page(page, code("from bookkit.exercises.check import check\n\ncheck('a.03.1')"))
     book.nbkit("execute", page)
 
     def edit(name: str, old: str, new: str) -> str:
@@ -264,8 +266,8 @@ def test_of_the_exercises_only_those_that_are_checked_count(book: Book):
         book.write(name, book.read(name).replace(old, new))
         return book.nbkit("stamp")
 
-    assert f"{page}: stale" not in edit("nbkit/exercises/chapter_04/all.py", "size=1", "size=2")
-    name = "nbkit/exercises/chapter_03/all.py"
+    assert f"{page}: stale" not in edit("bookkit/exercises/chapter_04/all.py", "size=1", "size=2")
+    name = "bookkit/exercises/chapter_03/all.py"
     assert f"{page}: stale" not in edit(name, "id='b.03.1', size=1", "id='b.03.1', size=2")
     output = edit(name, "id='a.03.1', size=1", "id='a.03.1', size=2")
-    assert f"{page}: stale: nbkit.exercises.chapter_03.all.A changed" in output
+    assert f"{page}: stale: bookkit.exercises.chapter_03.all.A changed" in output

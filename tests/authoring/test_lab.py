@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from nbkit.authoring import lab
+from bookkit.authoring import lab
 from tests.authoring.book import Book
 from tests.authoring.conftest import CHAPTER, NOTEBOOK
 
@@ -62,7 +62,7 @@ def server(executed_once: Book, tmp_path_factory) -> Iterator[tuple[Book, str]]:
     log = book.root / "lab.log"
     with log.open("w") as output:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "nbkit.cli", "lab", "--no-browser", "--port=0"],
+            [sys.executable, "-P", "-m", "bookkit.cli", "lab", "--no-browser", "--port=0"],
             cwd=book.root,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from nbkit.authoring.names import Names
-from nbkit.authoring.prose import prose_lines
-from nbkit.authoring.spelling import AMERICAN, WORDS, american_words
+from bookkit.authoring.names import Names
+from bookkit.authoring.prose import prose_lines
+from bookkit.authoring.spelling import AMERICAN, WORDS, american_words
 from tests.authoring.book import REPOSITORY, Book
 
 MODULE = '''

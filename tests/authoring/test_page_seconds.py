@@ -7,7 +7,7 @@ import nbformat
 import psutil
 import pytest
 
-from nbkit.authoring.run_page import run
+from bookkit.authoring.run_page import run
 
 
 @pytest.mark.slow

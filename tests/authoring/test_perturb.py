@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from nbkit.authoring.draws import HOOKS, hook_environment
-from nbkit.authoring.hooks import perturb
+from bookkit.authoring.draws import HOOKS, hook_environment
+from bookkit.authoring.hooks import perturb
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from nbkit.authoring.draws import hook_environment
-from nbkit.authoring.errors import UserError
-from nbkit.authoring.proof import commit_count
-from nbkit.authoring.suite.choice import Subject
-from nbkit.authoring.suite.ledger import LEDGER, read_ledger
-from nbkit.authoring.suite.observe import FOLDER_VARIABLE, ROOT_VARIABLE, observed_of
-from nbkit.authoring.suite.report import Tally, keep, summary
+from bookkit.authoring.draws import hook_environment
+from bookkit.authoring.proof import commit_count
+from bookkit.authoring.suite.choice import Subject
+from bookkit.authoring.suite.ledger import LEDGER, read_ledger
+from bookkit.authoring.suite.observe import FOLDER_VARIABLE, ROOT_VARIABLE, observed_of
+from bookkit.authoring.suite.report import Tally, keep, summary
+from nbkit.errors import UserError
 from tests.authoring.book import Book
 from tests.authoring.conftest import make_book
 

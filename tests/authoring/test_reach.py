@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from nbkit.authoring.reach import Finder
-from nbkit.authoring.reach.ran import missed, ran_symbols, read_notes
+from bookkit.authoring.reach import Finder
+from bookkit.authoring.reach.ran import missed, ran_symbols, read_notes
 from tests.authoring.book import Book
 
 FILES = {
@@ -68,8 +68,8 @@ def load():
     ),
     "nbkit/parts/two.py": "def late():\n    from nbkit.base import half\n    return half\n",
     "nbkit/patches.py": "import nbkit.base\nnbkit.base.half = lambda x: x\n",
-    "nbkit/exercises/chapter_01/__init__.py": "",
-    "nbkit/exercises/chapter_01/sum.py": """
+    "bookkit/exercises/chapter_01/__init__.py": "",
+    "bookkit/exercises/chapter_01/sum.py": """
 from nbkit.base import half
 def oracle(x):
     return half(x)
@@ -137,7 +137,7 @@ def names(book: Book, *sources: str) -> set[str]:
         ("code = '''from nbkit.base import LIMIT\nprint(LIMIT)'''", {"nbkit.base.LIMIT"}),
         (
             "check('one.sum.1', f)",
-            {"nbkit.exercises.chapter_01.sum.SUM", "nbkit.exercises.chapter_01.sum.oracle"}
+            {"bookkit.exercises.chapter_01.sum.SUM", "bookkit.exercises.chapter_01.sum.oracle"}
             | {"nbkit.base.half", "nbkit.base.LIMIT"},
         ),
         ("this is not Python", set()),

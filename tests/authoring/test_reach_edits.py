@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nbkit.authoring.reach import Finder
+from bookkit.authoring.reach import Finder
 from tests.authoring.book import Book
 
 CASES = Path(__file__).with_name("reach_edits.txt").read_text(encoding="utf-8")

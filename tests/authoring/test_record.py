@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nbkit
-from nbkit.authoring.record import (
+from bookkit.authoring.record import (
     RECORD_MIME,
     RecordMismatch,
     compare,

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from nbkit import code_tree
-from nbkit.authoring import result_line
-from nbkit.authoring.backfill import backfill
-from nbkit.authoring.code import code_of
-from nbkit.authoring.errors import UserError
-from nbkit.authoring.result_line import MEASURED_MIME, entry_of, measured, measured_files
-from nbkit.authoring.results import RECORDED, Results, State, named
-from nbkit.authoring.verify import verify_stamps
+from bookkit.authoring import result_line
+from bookkit.authoring.backfill import backfill
+from bookkit.authoring.code import code_of
+from bookkit.authoring.result_line import MEASURED_MIME, entry_of, measured, measured_files
+from bookkit.authoring.results import RECORDED, Results, State, named
+from bookkit.authoring.verify import verify_stamps
+from nbkit.errors import UserError
+from nbkit.runs import code_tree
 from tests.authoring.test_code import FILES, write
 
 RESULT = "studies/results/curve.json"

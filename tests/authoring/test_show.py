@@ -6,15 +6,15 @@ import re
 import pytest
 
 import nbkit
-from nbkit.authoring import jobs
-from nbkit.authoring.show import source_of
+from bookkit.authoring import jobs
+from bookkit.authoring.show import source_of
 
 
 def test_a_function_is_shown_as_it_stands_with_its_place():
     source = source_of(jobs.run_jobs)
     assert source.text == inspect.getsource(jobs.run_jobs)
-    assert source.name == "nbkit.authoring.jobs.run_jobs"
-    assert re.fullmatch(r"nbkit/authoring/jobs.py, lines \d+–\d+", source.place)
+    assert source.name == "bookkit.authoring.jobs.run_jobs"
+    assert re.fullmatch(r"bookkit/authoring/jobs.py, lines \d+–\d+", source.place)
     first = int(re.findall(r"\d+", source.place)[0])
     line = inspect.getsource(jobs).splitlines()[first - 1]
     assert line.startswith("def run_jobs(")

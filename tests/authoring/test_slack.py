@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from nbkit.authoring.hooks.asserts import Rewriter
-from nbkit.authoring.hooks.slack import Recorder
+from bookkit.authoring.hooks.asserts import Rewriter
+from bookkit.authoring.hooks.slack import Recorder
 
 
 @pytest.fixture

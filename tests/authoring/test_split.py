@@ -4,8 +4,8 @@ import textwrap
 
 import pytest
 
-from nbkit.authoring.errors import UserError
-from nbkit.authoring.stubs import stub_of
+from bookkit.authoring.stubs import stub_of
+from nbkit.errors import UserError
 from tests.authoring.book import Book, code, one_sentence
 
 SOLUTION = "solutions/01_small.md"

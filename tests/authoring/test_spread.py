@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nbkit
-from nbkit.authoring.draws import DRAWS, HOOKS, draw_environment, draws_named
-from nbkit.authoring.errors import UserError
-from nbkit.authoring.measured import rounded, spread, spread_findings, stored_draws, with_ranges
-from nbkit.authoring.page import Cell, Content, content_of_notebook
-from nbkit.authoring.record import RECORD_MIME, displayed
-from nbkit.authoring.stamp import outputs_digest
+from bookkit.authoring.draws import DRAWS, HOOKS, draw_environment, draws_named
+from bookkit.authoring.measured import rounded, spread, spread_findings, stored_draws, with_ranges
+from bookkit.authoring.page import Cell, Content, content_of_notebook
+from bookkit.authoring.record import RECORD_MIME, displayed
+from bookkit.authoring.stamp import outputs_digest
+from nbkit.errors import UserError
 from tests.authoring.book import Book, code, one_sentence
 
 PAGE = "notebooks/02_spread.md"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nbkit.authoring.draws import DRAWS
-from nbkit.authoring.heads import (
+from bookkit.authoring.draws import DRAWS
+from bookkit.authoring.heads import (
     StudyMismatch,
     compare_head,
     proves_nothing,
@@ -148,7 +148,7 @@ def test_stale_and_verify_list_results(small: Book):
     message = one_sentence(small.nbkit("study", "curve", "--stale", status=1))
     assert "give no name" in message
     assert "say which study" in one_sentence(small.nbkit("study", status=1))
-    from nbkit import code_tree
+    from nbkit.runs import code_tree
 
     tree = dict.fromkeys(code_tree.tree_of_files(small.root, ("nbkit",)), "0" * 64)
     (small.root / "committed").touch()

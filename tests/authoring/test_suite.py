@@ -2,10 +2,10 @@
 
 import pytest
 
-from nbkit.authoring.jobs import Job, run_jobs
-from nbkit.authoring.proof import aged
-from nbkit.authoring.suite import choice
-from nbkit.authoring.suite.untouched import checked_ids, complaints
+from bookkit.authoring.jobs import Job, run_jobs
+from bookkit.authoring.proof import aged
+from bookkit.authoring.suite import choice
+from bookkit.authoring.suite.untouched import checked_ids, complaints
 from tests.authoring.book import REPOSITORY, Book, code, one_sentence
 from tests.authoring.conftest import CHAPTER, NOTEBOOK
 
@@ -244,7 +244,7 @@ def test_a_failing_cell_fails_and_its_log_is_shown(whole: Book):
 
 @pytest.mark.slow
 def test_a_key_figure_that_moved_fails(whole: Book):
-    source = (REPOSITORY / "nbkit/authoring/record.py").read_text()
+    source = (REPOSITORY / "bookkit/authoring/record.py").read_text()
     whole.write("nbkit/record.py", source)
     page = "notebooks/03_record.md"
     whole.page(page, code("from nbkit.record import record\n\nrecord('rate', 0.5, 0.1)"))

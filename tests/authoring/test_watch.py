@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from nbkit.authoring.watch import Usage, Watch
+from bookkit.authoring.watch import Usage, Watch
 
 BURN = "while True: pass"
 CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BURN!r}])"

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from nbkit.authoring.errors import UserError
 from nbkit.cluster import commands
 from nbkit.cluster.compare import compare
-from nbkit.cluster.metrics_file import read_rows
-from nbkit.cluster.preemption import Preempted
-from nbkit.cluster.recorded import open_side
-from nbkit.cluster.run_folder import find_runs, open_run
 from nbkit.cluster.runs_commands import compare as compare_command
 from nbkit.cluster.status import status_rows
+from nbkit.errors import UserError
+from nbkit.runs.metrics_file import read_rows
+from nbkit.runs.preemption import Preempted
+from nbkit.runs.recorded import open_side
+from nbkit.runs.run_folder import find_runs, open_run
 
 from .conftest import REPOSITORY
 from .tiny_train import Config, main

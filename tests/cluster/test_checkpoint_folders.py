@@ -6,8 +6,8 @@ import os
 import pytest
 import torch
 
-from nbkit.cluster import checkpoints
-from nbkit.cluster.checkpoints import (
+from nbkit.runs import checkpoints
+from nbkit.runs.checkpoints import (
     BrokenCheckpointError,
     check_files,
     newest_step,

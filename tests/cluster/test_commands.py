@@ -14,16 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbkit.authoring.errors import UserError
-from nbkit.cluster import commands, digits
+from nbkit.cluster import commands
 from nbkit.cluster.job_file import JobError
-from nbkit.cluster.preemption import Preempted
 from nbkit.cluster.report import pictures, thin
 from nbkit.cluster.report import report as report_of
-from nbkit.cluster.run_folder import StageFolder, find_runs, open_run
 from nbkit.cluster.runs_commands import compare as compare_command
 from nbkit.cluster.status import status_rows
 from nbkit.cluster.submit import Submission, run_here
+from nbkit.errors import UserError
+from nbkit.runs import digits
+from nbkit.runs.preemption import Preempted
+from nbkit.runs.run_folder import StageFolder, find_runs, open_run
 
 from .conftest import BIG, JOB, REPOSITORY
 from .tiny_train import Config, main

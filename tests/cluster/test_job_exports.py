@@ -8,7 +8,7 @@ import torch
 from typer.testing import CliRunner
 
 from nbkit.parallel.commands import app
-from nbkit.policies_value import ScalarModel
+from nbkit.text.policies_value import ScalarModel
 
 from .train_scripts import run_main
 

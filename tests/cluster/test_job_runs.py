@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from nbkit.cluster.metrics_file import read_rows
-from nbkit.cluster.preemption import STOP, Preempted
+from nbkit.runs.metrics_file import read_rows
+from nbkit.runs.preemption import STOP, Preempted
 from tests.parallel import jobs
 
 from .train_scripts import by_ids, rank_main, run_main, script

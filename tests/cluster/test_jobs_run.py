@@ -12,7 +12,7 @@ import pytest
 
 from nbkit.cluster.commands import job_folders
 from nbkit.cluster.report import report
-from nbkit.cluster.run_folder import open_run
+from nbkit.runs.run_folder import open_run
 from tests.parallel import jobs
 
 from .conftest import JOB, REPOSITORY, render_job

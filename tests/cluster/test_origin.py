@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from nbkit import code_tree
-from nbkit.cluster.run import Run
 from nbkit.cluster.submit import Submission, run_here, submit
+from nbkit.runs import code_tree
+from nbkit.runs.run import Run
 from tests.authoring.book import Book
 
 REPOSITORY = Path(__file__).resolve().parents[2]

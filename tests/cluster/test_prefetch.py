@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlparse
 import pytest
 
 from nbkit.cluster.job import Job
-from nbkit.cluster.prefetch import hub_name, prefetch, split_revision
+from nbkit.data.prefetch import hub_name, prefetch, split_revision
 
 from .conftest import REPOSITORY
 from .train_scripts import script
@@ -99,7 +99,7 @@ def nbkit(*words: str, **variables: str) -> subprocess.CompletedProcess:
     """The command in a process of its own: the client reads its environment when imported."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("HF_")}
     return subprocess.run(
-        [sys.executable, "-m", "nbkit.cli", *words],
+        [sys.executable, "-m", "bookkit.cli", *words],
         cwd=REPOSITORY,
         env=environment | {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"} | variables,
         capture_output=True,
@@ -109,7 +109,7 @@ def nbkit(*words: str, **variables: str) -> subprocess.CompletedProcess:
 
 
 def find(name: str, kind: str, **variables: str) -> subprocess.CompletedProcess:
-    script = "import sys; from nbkit.cluster.prefetch import local_folder; "
+    script = "import sys; from nbkit.data.prefetch import local_folder; "
     script += "print(local_folder(sys.argv[1], sys.argv[2]))"
     return run_python(script, name, kind, **variables)
 

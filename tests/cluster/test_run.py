@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from nbkit.cluster.checkpoints import newest_step
-from nbkit.cluster.metrics_file import append_row, cut_after, read_rows
-from nbkit.cluster.preemption import Preempted, Preemption
-from nbkit.cluster.run import Run, read_state
+from nbkit.runs.checkpoints import newest_step
+from nbkit.runs.metrics_file import append_row, cut_after, read_rows
+from nbkit.runs.preemption import Preempted, Preemption
+from nbkit.runs.run import Run, read_state
 
 from .tiny_train import Config, main
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from nbkit.cluster.metrics_file import read_rows
 from nbkit.cluster.submit import slurm_command, submit
+from nbkit.runs.metrics_file import read_rows
 
 from .conftest import REPOSITORY
 from .slurm_cluster import REQUIRED, job_state, missing, output_of

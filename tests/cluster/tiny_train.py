@@ -16,7 +16,7 @@ import torch.distributed as dist
 import yaml
 from pydantic import TypeAdapter
 
-from nbkit.cluster.run import Run
+from nbkit.runs.run import Run
 
 
 @dataclass(frozen=True)

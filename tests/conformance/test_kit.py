@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 from typer.testing import CliRunner
 
-from nbkit.authoring.errors import UserError
 from nbkit.conformance import (
     ALL_CASES,
     LIBRARIES,
@@ -25,6 +24,7 @@ from nbkit.conformance.commands import app
 from nbkit.conformance.matches import MATCHES, Differs
 from nbkit.conformance.parity import compare, compare_one
 from nbkit.conformance.questions import QUESTIONS, Match
+from nbkit.errors import UserError
 
 BY_ID = {case.id: case for case in ALL_CASES}
 METHODS = {

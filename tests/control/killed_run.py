@@ -5,8 +5,8 @@ from pathlib import Path
 
 import torch
 
-from nbkit.actor_critic import make_actor_critic
-from nbkit.envs.control import make_control_env
+from nbkit.control.actor_critic import make_actor_critic
+from nbkit.control.environments import make_control_env
 from nbkit.trainers.ppo import PPOConfig, PPOTrainer
 from nbkit.trainers.ppo_checkpoint import resume, save
 

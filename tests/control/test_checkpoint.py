@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from nbkit.actor_critic import make_actor_critic
-from nbkit.envs.control import VectorEnvAdapter, make_control_env
-from nbkit.envs.env_state import UnsavableEnvironment
+from nbkit.control.actor_critic import make_actor_critic
+from nbkit.control.env_state import UnsavableEnvironment
+from nbkit.control.environments import VectorEnvAdapter, make_control_env
 from nbkit.trainers.ppo import PPOConfig, PPOTrainer, train
 from nbkit.trainers.ppo_checkpoint import resume, save
 from tests.control import killed_run

@@ -7,19 +7,19 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from nbkit.actor_critic import (
+from nbkit.control.actor_critic import (
     ActorCritic,
     Categorical,
     DiagonalGaussian,
     bounded,
     make_actor_critic,
 )
-from nbkit.actor_critic_batched import BatchedActorCritic, make_batched_actor_critic
-from nbkit.envs.control import make_control_env
+from nbkit.control.actor_critic_batched import BatchedActorCritic, make_batched_actor_critic
+from nbkit.control.environments import make_control_env
+from nbkit.control.normalisation import ObservationNormaliser, ReturnScale
+from nbkit.control.rollouts import collect, make_batch
 from nbkit.envs.probes import PROBES
 from nbkit.minibatches import minibatches
-from nbkit.rollouts_control import collect, make_batch
-from nbkit.trainers.normalisation import ObservationNormaliser, ReturnScale
 from nbkit.trainers.ppo import PPOConfig, PPOTrainer, evaluate, ppo_loss, train, update
 from nbkit.trainers.ppo_diagnostics import HEALTHY, explained_variance, read
 from nbkit.trainers.ppo_update import FlatParameter

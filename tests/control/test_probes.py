@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from nbkit.actor_critic import ActorCritic, make_actor_critic
+from nbkit.control.actor_critic import ActorCritic, make_actor_critic
 from nbkit.envs.probes import GAMMA, PROBES, ProbeEnv, ProbeFailed, run_probes
 from nbkit.trainers.ppo import PPOConfig, PPOTrainer
 from nbkit.trainers.ppo_checkpoint import resume, save

@@ -11,14 +11,14 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from nbkit.cluster.run import Run
 from nbkit.data.chat import ChatEncoder
 from nbkit.data.encode import EncodedPair
 from nbkit.data.preferences import Message
 from nbkit.envs.helpful import draw_questions, gold, grammar_sampler
-from nbkit.policies_hf import tiny_model
+from nbkit.recipes.dpo_recipe import VOCABULARY
+from nbkit.runs.run import Run
+from nbkit.text.policies_hf import tiny_model
 from nbkit.trainers.dpo_batch import pair_batch
-from nbkit.trainers.dpo_recipe import VOCABULARY
 from tests.cluster.train_scripts import run_main_with
 from tests.parallel import jobs
 

@@ -6,8 +6,8 @@ Two implementations that never saw each other, and an oracle that saw neither.
 import pytest
 import torch
 
-from nbkit.exercises.check import verdict_on
-from nbkit.exercises.proof import bench_for
+from bookkit.exercises.check import verdict_on
+from bookkit.exercises.proof import bench_for
 from nbkit.losses import preference_loss
 from nbkit.trainers.dpo import DPOConfig
 from nbkit.trainers.dpo_batch import PairScores, sequence_logprobs

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nbkit.exercises.draw import Draw
-from nbkit.exercises.registry import Case, Exercise, Mutant, Output
+from bookkit.exercises.draw import Draw
+from bookkit.exercises.registry import Case, Exercise, Mutant, Output
 
 
 def weighted_sum(x: Tensor, weights: Tensor, mask: Tensor) -> Tensor:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 import nbkit
-from nbkit.exercises.registry import UnknownExercise
-from nbkit.exercises.verdict import Block, CheckResult, as_html
+from bookkit.exercises.registry import UnknownExercise
+from bookkit.exercises.verdict import Block, CheckResult, as_html
 
 MASK = "reinforce.mask.1"
 

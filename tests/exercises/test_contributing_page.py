@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from nbkit.exercises.proof import prove_exercise
+from bookkit.exercises.proof import prove_exercise
 
 PAGE = Path(__file__).parents[2] / "book" / "contributing_exercises.md"
 

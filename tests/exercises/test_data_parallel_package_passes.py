@@ -12,12 +12,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from nbkit.exercises.chapter_32.buckets import make_buckets as exercise_buckets
-from nbkit.exercises.check import verdict_on
-from nbkit.exercises.proof import bench_for
-from nbkit.parallel import ports, ring
+from bookkit.exercises.chapter_32.buckets import make_buckets as exercise_buckets
+from bookkit.exercises.check import verdict_on
+from bookkit.exercises.proof import bench_for
+from nbkit.parallel import ports
 from nbkit.parallel.base import Parallel
-from nbkit.parallel.buckets import make_buckets
+from nbkit.parallel.by_hand import ring
+from nbkit.parallel.by_hand.buckets import make_buckets
 from nbkit.parallel.counts import local_share
 from nbkit.parallel.world import World
 

@@ -7,16 +7,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from nbkit.exercises.bench import Bench
-from nbkit.exercises.check import verdict_on
-from nbkit.exercises.proof import (
+from bookkit.exercises.bench import Bench
+from bookkit.exercises.check import verdict_on
+from bookkit.exercises.proof import (
     bench_for,
     mutant_faults,
     reference_faults,
     stub_faults,
     twin_faults,
 )
-from nbkit.exercises.registry import Exercise, all_exercises, call_with_inputs
+from bookkit.exercises.registry import Exercise, all_exercises, call_with_inputs
 
 FIRST_SEEDS = (2, 3)
 MORE_SEEDS = (1, *range(4, 21))

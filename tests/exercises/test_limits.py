@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from nbkit.exercises.limits import TimeLimitReached, time_limit
+from bookkit.exercises.limits import TimeLimitReached, time_limit
 
 
 def loop() -> None:

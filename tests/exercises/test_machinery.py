@@ -10,12 +10,12 @@ import torch
 from small import edges, oracle, small_exercise, weighted_sum
 from torch import Tensor
 
-from nbkit.exercises.bench import Bench
-from nbkit.exercises.check import verdict_on
-from nbkit.exercises.oracle import expected_gradients
-from nbkit.exercises.proof import prove_exercise
-from nbkit.exercises.registry import Mutant
-from nbkit.exercises.verdict import CheckResult
+from bookkit.exercises.bench import Bench
+from bookkit.exercises.check import verdict_on
+from bookkit.exercises.oracle import expected_gradients
+from bookkit.exercises.proof import prove_exercise
+from bookkit.exercises.registry import Mutant
+from bookkit.exercises.verdict import CheckResult
 
 
 def judged(function: Callable[..., Any], seed: int = 1, **changes: Any) -> CheckResult:

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from bookkit.exercises.check import verdict_on
+from bookkit.exercises.proof import bench_for
 from nbkit.advantages import discounted_returns, group_advantages
-from nbkit.exercises.check import verdict_on
-from nbkit.exercises.proof import bench_for
 from nbkit.logprobs import next_token_logprobs
 from nbkit.losses import policy_gradient_loss
 from nbkit.masks import aggregate, completion_mask, place_sequence_reward

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from bookkit.exercises.check import verdict_on
+from bookkit.exercises.proof import bench_for
 from nbkit import advantages as package_advantages
-from nbkit.actor_critic import DiagonalGaussian
-from nbkit.exercises.check import verdict_on
-from nbkit.exercises.proof import bench_for
+from nbkit.control.actor_critic import DiagonalGaussian
 from nbkit.losses import ppo_clip_loss
 from nbkit.minibatches import minibatches
 

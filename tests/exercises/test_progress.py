@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from nbkit.exercises import progress
-from nbkit.exercises.commands import app
-from nbkit.exercises.progress import Progress, load, note_attempt, save
+from bookkit.exercises import progress
+from bookkit.exercises.commands import app
+from bookkit.exercises.progress import Progress, load, note_attempt, save
 
 MASK = "reinforce.mask.1"
 

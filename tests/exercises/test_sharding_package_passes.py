@@ -4,13 +4,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from nbkit.exercises.chapter_33.hand_over import plan
-from nbkit.exercises.chapter_33.wrap import wrap
-from nbkit.exercises.check import verdict_on
-from nbkit.exercises.proof import bench_for
-from nbkit.parallel.handover import sent_elements
-from nbkit.parallel.shards import cut
-from nbkit.parallel.tensor_parallel import piece
+from bookkit.exercises.chapter_33.hand_over import plan
+from bookkit.exercises.chapter_33.wrap import wrap
+from bookkit.exercises.check import verdict_on
+from bookkit.exercises.proof import bench_for
+from nbkit.parallel.by_hand.handover import sent_elements
+from nbkit.parallel.by_hand.shards import cut
+from nbkit.parallel.by_hand.tensor_parallel import piece
 
 pytestmark = pytest.mark.chapter(33)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nbkit.exercises.symptoms import (
+from bookkit.exercises.symptoms import (
     Failure,
     not_a_number,
     read_shapes,

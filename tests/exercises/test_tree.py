@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 import torch
 
-from nbkit.exercises.bench import Bench
-from nbkit.exercises.check import verdict_on
-from nbkit.exercises.draw import Draw
-from nbkit.exercises.observe import cast, copies
-from nbkit.exercises.registry import Case, Exercise, Mutant, Output
-from nbkit.exercises.tree import as_lists, same, tensors_in
+from bookkit.exercises.bench import Bench
+from bookkit.exercises.check import verdict_on
+from bookkit.exercises.draw import Draw
+from bookkit.exercises.observe import cast, copies
+from bookkit.exercises.registry import Case, Exercise, Mutant, Output
+from bookkit.exercises.tree import as_lists, same, tensors_in
 
 NAN = float("nan")
 

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from nbkit.exercises.chapter_34.batch import NAMES, batch_sizes
-from nbkit.exercises.chapter_34.memory import zero_memory
-from nbkit.exercises.check import verdict_on
-from nbkit.exercises.proof import bench_for
+from bookkit.exercises.chapter_34.batch import NAMES, batch_sizes
+from bookkit.exercises.chapter_34.memory import zero_memory
+from bookkit.exercises.check import verdict_on
+from bookkit.exercises.proof import bench_for
+from nbkit.parallel.by_hand.shards import cut
 from nbkit.parallel.memory import zero_bytes
-from nbkit.parallel.shards import cut
 
 pytestmark = pytest.mark.chapter(34)
 

@@ -193,7 +193,7 @@ def test_an_engine_does_not_keep_its_model_alive():
 
 
 def test_clear_and_the_policy_wrapper(models):
-    from nbkit.policies import HuggingFacePolicy
+    from nbkit.text.policies import HuggingFacePolicy
 
     model = models["gpt2"]
     first = generate(model, [[1, 2]], seeds=0, max_new_tokens=5)

@@ -9,13 +9,13 @@ import torch.distributed as dist
 from torch import nn
 
 from nbkit.parallel import ParallelConfig, connect, counts, join
-from nbkit.parallel.buckets import BucketedDataParallel
-from nbkit.parallel.handover import gather_and_split, hand_over
-from nbkit.parallel.lockstep import decode_in_lockstep
-from nbkit.parallel.ring import ring_all_reduce
-from nbkit.parallel.shards import ShardedLinear, gather
+from nbkit.parallel.by_hand.buckets import BucketedDataParallel
+from nbkit.parallel.by_hand.handover import gather_and_split, hand_over
+from nbkit.parallel.by_hand.lockstep import decode_in_lockstep
+from nbkit.parallel.by_hand.ring import ring_all_reduce
+from nbkit.parallel.by_hand.shards import ShardedLinear, gather
+from nbkit.parallel.by_hand.tensor_parallel import ColumnParallelLinear, RowParallelLinear, piece
 from nbkit.parallel.streams import data_generator, rank_seed, sampling_generator
-from nbkit.parallel.tensor_parallel import ColumnParallelLinear, RowParallelLinear, piece
 from tests.rlvr.small import PROBLEMS, VOCABULARY, model
 
 

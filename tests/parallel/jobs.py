@@ -17,7 +17,7 @@ from nbkit.logprobs import next_token_logprobs
 from nbkit.parallel import ParallelConfig, connect, join
 from nbkit.parallel.launch import run_ranks
 from nbkit.parallel.streams import GlobalBatches, mine
-from nbkit.policies_value import ScalarModel
+from nbkit.text.policies_value import ScalarModel
 from nbkit.trainers.grpo import GRPOTrainer
 from nbkit.trainers.rlhf import RLHFConfig, RLHFTrainer
 from nbkit.trainers.sft import SFTConfig

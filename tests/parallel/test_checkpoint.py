@@ -5,13 +5,13 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
-from nbkit.cluster.checkpoints import BrokenCheckpointError
 from nbkit.parallel import ParallelConfig, connect, deepspeed_setup
 from nbkit.parallel.commands import app
 from nbkit.parallel.export import export_run, import_model, newest, note_model
 from nbkit.parallel.launch import RanksFailedError
 from nbkit.parallel.manifest import ManifestError, read_manifest, write_manifest
 from nbkit.parallel.world import World, leave
+from nbkit.runs.checkpoints import BrokenCheckpointError
 from tests.parallel import jobs, killed_jobs
 from tests.parallel.killed_jobs import adamw, prepared, step
 from tests.rlvr.small import model

@@ -5,13 +5,13 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
-from nbkit.adapters import add_adapters
 from nbkit.parallel import ParallelConfig, connect
 from nbkit.parallel.commands import app
 from nbkit.parallel.export import export_run, import_model, newest, note_model, note_models
 from nbkit.parallel.launch import RanksFailedError
 from nbkit.parallel.world import World
-from nbkit.policies_value import ScalarModel
+from nbkit.text.adapters import add_adapters
+from nbkit.text.policies_value import ScalarModel
 from tests.parallel import export_jobs, jobs, killed_jobs
 from tests.parallel.killed_jobs import adamw
 from tests.rlvr.small import model

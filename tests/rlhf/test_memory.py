@@ -21,7 +21,7 @@ from nbkit.memory import (
     training_peak,
 )
 from nbkit.memory.peaks import block_activations, head_activations, kv_cache_bytes
-from nbkit.policies_value import ScalarModel
+from nbkit.text.policies_value import ScalarModel
 
 pytestmark = pytest.mark.chapter(21)
 SIZES = {

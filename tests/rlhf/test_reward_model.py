@@ -7,7 +7,7 @@ import torch
 
 from nbkit.data.encode import EncodedPair
 from nbkit.envs.helpful import Question, encode_pairs, preference_pairs
-from nbkit.policies_value import ScalarModel, SharedActorCritic
+from nbkit.text.policies_value import ScalarModel, SharedActorCritic
 from nbkit.trainers import reward_model as rm
 from nbkit.trainers.grpo_scoring import Completion
 from tests.rlhf.small import PAD, VOCABULARY, examples, generator, model

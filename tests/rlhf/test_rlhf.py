@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from nbkit.envs.helpful import all_questions, gold_reward
-from nbkit.policies_value import ScalarModel, SharedActorCritic
 from nbkit.rewards.compose import Composed
+from nbkit.text.policies_value import ScalarModel, SharedActorCritic
 from nbkit.trainers.reward_model import reward_function
 from nbkit.trainers.rlhf import RLHFConfig, RLHFTrainer
 from nbkit.trainers.rlhf_batch import token_rewards

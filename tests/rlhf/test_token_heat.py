@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from nbkit.token_heat import heat_colour, sample_table, token_heat
+from nbkit.text.token_heat import heat_colour, sample_table, token_heat
 
 pytestmark = pytest.mark.chapter(21)
 

@@ -3,7 +3,7 @@
 import torch
 
 from nbkit.envs.arithmetic import ArithmeticVocabulary, draw_sums
-from nbkit.policies_hf import tiny_model
+from nbkit.text.policies_hf import tiny_model
 from nbkit.trainers.grpo_batch import GroupBatch
 from nbkit.trainers.grpo_variants import variant
 

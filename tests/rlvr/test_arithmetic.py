@@ -15,8 +15,8 @@ from nbkit.envs.arithmetic import (
     well_formed,
 )
 from nbkit.generate import generate
-from nbkit.policies_hf import tiny_model
 from nbkit.rewards.answers import extract_answer
+from nbkit.text.policies_hf import tiny_model
 
 pytestmark = pytest.mark.chapter(23)
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from nbkit.envs.arithmetic import ArithmeticVocabulary, corpus, draw_sums
-from nbkit.policies_hf import tiny_model
-from nbkit.policies_value import ScalarModel
+from nbkit.recipes.grpo_recipe import evaluate, teach, verifier
+from nbkit.text.policies_hf import tiny_model
+from nbkit.text.policies_value import ScalarModel
 from nbkit.trainers.grpo import train, variant
-from nbkit.trainers.grpo_recipe import evaluate, teach, verifier
 from nbkit.trainers.rlhf import RLHFTrainer
 from nbkit.trainers.rlhf_config import RLHFConfig
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from nbkit.envs.arithmetic import Sum
+from nbkit.recipes.grpo_recipe import verifier
 from nbkit.rewards import simple_grpo
-from nbkit.trainers.grpo_recipe import verifier
 from nbkit.trainers.grpo_scoring import Completion
 from nbkit.trainers.grpo_update import completion_logprobs
 from nbkit.trainers.reference_server import ReferenceServer, pack, unpack

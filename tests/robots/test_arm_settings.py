@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from nbkit.actor_critic import DiagonalGaussian
-from nbkit.actor_critic_batched import make_batched_actor_critic
+from nbkit.control.actor_critic import DiagonalGaussian
+from nbkit.control.actor_critic_batched import make_batched_actor_critic
+from nbkit.control.squashed import SquashedGaussian
 from nbkit.envs.arm_model import Physics
-from nbkit.squashed import SquashedGaussian
-from nbkit.trainers.arm_settings import PUSH, REACH, REACH_REWARDS, arm_success
+from nbkit.recipes.arm_settings import PUSH, REACH, REACH_REWARDS, arm_success
 
 STUDY = Path(__file__).resolve().parents[2] / "studies" / "manipulation_rewards.py"
 pytestmark = pytest.mark.chapter(41)

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from nbkit.actor_critic import ActorCritic
 from nbkit.advantages import gae
+from nbkit.control.actor_critic import ActorCritic
 from nbkit.envs.isaac import FakeIsaacReach, IsaacAdapter, behind, collect_same_step
 from nbkit.trainers.ppo_config import PPOConfig
 from nbkit.trainers.ppo_update import update

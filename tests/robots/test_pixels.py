@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from nbkit.control.policies_pixels import BODIES, PixelActorCritic, shift_pictures
 from nbkit.envs import opengl, rendering
 from nbkit.envs.arm_model import Physics
 from nbkit.envs.pixels import ArmCamera, FrameStack, PixelArms
@@ -15,7 +16,6 @@ from nbkit.envs.push import PushEnv
 from nbkit.envs.reach import ReachEnv, VectorReach
 from nbkit.envs.rendering import NoRenderer, SceneRenderer, choose_backend
 from nbkit.envs.workers import LocalArms, PixelWorkers
-from nbkit.policies_pixels import BODIES, PixelActorCritic, shift_pictures
 from nbkit.trainers.ppo_config import PPOConfig
 from nbkit.trainers.ppo_pixels import Eye, PixelTrainer, success_rate
 

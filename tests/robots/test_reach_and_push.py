@@ -10,10 +10,10 @@ import pytest
 import torch
 from gymnasium.utils.env_checker import check_env
 
+from nbkit.control.environments import VectorEnvAdapter, make_control_env
 from nbkit.envs.arm_core import EPISODE_STEPS
 from nbkit.envs.arm_model import SPEED_LIMIT, Physics, inverse_kinematics
 from nbkit.envs.arm_randomisation import RandomisePhysics, Ranges
-from nbkit.envs.control import VectorEnvAdapter, make_control_env
 from nbkit.envs.push import PushEnv, VectorPush
 from nbkit.envs.reach import REST_M_PER_S, ReachEnv, VectorReach
 

@@ -8,10 +8,10 @@ import torch
 from scipy.integrate import quad
 from torch.distributions import Normal, TanhTransform, TransformedDistribution
 
-from nbkit.actor_critic import DiagonalGaussian
-from nbkit.envs.control import VectorEnvAdapter, make_control_env
+from nbkit.control.actor_critic import DiagonalGaussian
+from nbkit.control.environments import VectorEnvAdapter, make_control_env
+from nbkit.control.squashed import SquashActions, SquashedGaussian, log_slope
 from nbkit.envs.reach import VectorReach
-from nbkit.squashed import SquashActions, SquashedGaussian, log_slope
 
 pytestmark = pytest.mark.chapter(41)
 MEAN, LOG_STD = torch.tensor([[0.3, -1.2]]), torch.tensor([-0.4, 0.2])

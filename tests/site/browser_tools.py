@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nbkit.site.browser import find_chromium, missing_browser
+from bookkit.site.browser import find_chromium, missing_browser
 
 REQUIRED = "NBKIT_REQUIRE_BROWSER"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nbkit.site.serve import open_server
+from bookkit.site.serve import open_server
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
 sync_api.expect.set_options(timeout=120_000)

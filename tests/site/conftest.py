@@ -13,7 +13,7 @@ from browser_tools import required_chromium
 from filelock import FileLock
 from site_books import THEME, copy_fixture_book, copy_real_book
 
-from nbkit.site.build import build_site
+from bookkit.site.build import build_site
 
 sys.path.insert(0, str(THEME))
 
@@ -92,7 +92,7 @@ def chromium() -> Iterator[Any]:
     """The browser."""
     from browsing import sync_api
 
-    from nbkit.site.browser import sandbox_arguments
+    from bookkit.site.browser import sandbox_arguments
 
     program = required_chromium()
     arguments = [*sandbox_arguments(), "--disable-background-networking"]

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from nbkit.site.build import build_environment
+from bookkit.site.build import build_environment
 
 THEME = Path(__file__).resolve().parents[2] / "book" / "_theme"
 TIMEOUT_SECONDS = 300

@@ -8,7 +8,7 @@ import math
 import pytest
 from javascript import THEME, run_javascript
 
-from nbkit.site.pictures import bandit
+from bookkit.site.pictures import bandit
 
 MODEL = THEME / "interactive" / "bandit-gradient" / "model.js"
 POLICIES = [

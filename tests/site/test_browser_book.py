@@ -6,7 +6,7 @@ import page_checks
 import pytest
 from browsing import Site, sync_api
 
-from nbkit.site.pictures.tiny_world import tilted_means
+from bookkit.site.pictures.tiny_world import tilted_means
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

@@ -8,7 +8,7 @@ import pytest
 from _pytest.outcomes import Failed, Skipped
 from browser_tools import required_chromium
 
-from nbkit.site.browser import find_chromium
+from bookkit.site.browser import find_chromium
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from nbkit.site import build
-from nbkit.site.build import SiteError, build_environment, build_site
+from bookkit.site import build
+from bookkit.site.build import SiteError, build_environment, build_site
 
 
 def test_missing_packages_are_named_with_the_mend(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from site_books import FIXTURE_BOOK, REPOSITORY, copy_fixture_book
 
-from nbkit.site.build import SiteError, build_site, project_root
+from bookkit.site.build import SiteError, build_site, project_root
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,7 @@ def test_broken_pages_stop_the_build_and_are_all_named(tmp_path: Path) -> None:
     ]
     notebook.write_text(json.dumps(data), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-c", "from nbkit.site.commands import app; app()", "build"],
+        [sys.executable, "-c", "from bookkit.site.commands import app; app()", "build"],
         cwd=project,
         capture_output=True,
         text=True,

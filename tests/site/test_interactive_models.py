@@ -9,7 +9,7 @@ import math
 import pytest
 from javascript import THEME, run_javascript
 
-from nbkit.site.pictures import tiny_world
+from bookkit.site.pictures import tiny_world
 
 CLIP = THEME / "interactive" / "ppo-clip" / "model.js"
 TINY = THEME / "interactive" / "tiny-policy" / "model.js"

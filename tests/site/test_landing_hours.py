@@ -35,7 +35,7 @@ def test_cards_of_written_chapters_are_found() -> None:
 @pytest.mark.slow
 def test_hours_of_exercises_are_those_of_the_registry() -> None:
     """Imports every exercise, hence torch."""
-    from nbkit.exercises.registry import all_exercises
+    from bookkit.exercises.registry import all_exercises
 
     minutes: dict[int, int] = {}
     for exercise in all_exercises().values():

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from nbkit.authoring.results import Results
-from nbkit.site import build, measured
-from nbkit.site.build import SiteError, build_site
+from bookkit.authoring.results import Results
+from bookkit.site import build, measured
+from bookkit.site.build import SiteError, build_site
 
 MIME = "application/vnd.nbkit.measured+json"
 SCRIPT = "from nbkit.losses import loss\n\n\ndef run_arm(seed):\n    return loss(seed)\n"
@@ -26,7 +26,7 @@ def write(root: Path, name: str, text: str) -> None:
 @pytest.fixture
 def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout with one result that ran its code, and a page that names it."""
-    from nbkit.authoring.code import code_of
+    from bookkit.authoring.code import code_of
 
     write(tmp_path, "nbkit/losses.py", "def loss(x):\n    return 2 * x\n")
     write(tmp_path, "studies/curve.py", SCRIPT)
@@ -149,7 +149,7 @@ def test_the_theme_and_the_package_speak_of_the_same_variable_and_kind() -> None
     from renderer import measured as theme
     from renderer.outputs import MEASURED
 
-    from nbkit.authoring.result_line import MEASURED_MIME
+    from bookkit.authoring.result_line import MEASURED_MIME
 
     assert theme.VARIABLE == measured.VARIABLE and MEASURED == MEASURED_MIME
 
@@ -158,8 +158,8 @@ def test_states_are_found_without_torch() -> None:
     """Where only the book is rendered, it is not installed."""
     script = (
         "import sys; sys.modules['torch'] = sys.modules['numpy'] = None\n"
-        "from pathlib import Path; from nbkit.authoring.results import Results\n"
-        "from nbkit.site.measured import ROOT\n"
+        "from pathlib import Path; from bookkit.authoring.results import Results\n"
+        "from bookkit.site.measured import ROOT\n"
         "print(Results(ROOT).state_of('studies/results/kl_placement.json').known)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

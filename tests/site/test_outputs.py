@@ -185,7 +185,7 @@ def test_bad_formula_in_an_output_is_an_error(
 
 
 def node_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    from nbkit.site.build import build_environment
+    from bookkit.site.build import build_environment
 
     monkeypatch.setenv("PATH", build_environment()["PATH"])
 

@@ -8,8 +8,8 @@ import pytest
 from browser_tools import required_chromium
 from pypdf import PdfReader
 
-from nbkit.site import pdf
-from nbkit.site.build import SiteError
+from bookkit.site import pdf
+from bookkit.site.build import SiteError
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from nbkit.site.commands import app
-from nbkit.site.pictures import chapters_basics, chapters_systems, gallery
+from bookkit.site.commands import app
+from bookkit.site.pictures import chapters_basics, chapters_systems, gallery
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "book" / "pictures"

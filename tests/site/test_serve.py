@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from nbkit.site import serve
-from nbkit.site.build import SiteError
-from nbkit.site.commands import app
+from bookkit.site import serve
+from bookkit.site.build import SiteError
+from bookkit.site.commands import app
 
 
 def test_serves_files_and_forbids_stale_copies(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from nbkit.authoring.heads import StudyMismatch
+from bookkit.authoring.heads import StudyMismatch
 from studies import _frame
 from studies._frame import Frame, by_arm, every, figures, run_all
 

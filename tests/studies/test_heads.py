@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from nbkit.authoring.draws import DRAWS
-from nbkit.authoring.heads import (
+from bookkit.authoring.draws import DRAWS
+from bookkit.authoring.heads import (
     StudyMismatch,
     compare_head,
     proves_nothing,
@@ -59,7 +59,7 @@ def shorter_trace(gae: Callable[..., Any]) -> Callable[..., Any]:
     ("name", "place", "wrong"),
     [
         ("kl_placement", "studies.kl_placement.policy_gradient_loss", twice),
-        ("manipulation_rewards", "nbkit.rollouts_control.gae", shorter_trace),
+        ("manipulation_rewards", "nbkit.control.rollouts.gae", shorter_trace),
         ("grpo_code", "nbkit.trainers.grpo_update.advantages", twice),
     ],
 )

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from nbkit.envs.reviews import ALPHABET
-from nbkit.envs.vocabulary import CharVocabulary
-from nbkit.policies import HuggingFacePolicy, make_policy
+from nbkit.text.policies import HuggingFacePolicy, make_policy
+from nbkit.text.vocabulary import CharVocabulary
 
 SIZES = {"lstm": {"width": 16}, "transformer": {"width": 16, "layers": 2, "heads": 2}}
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from nbkit.envs.reviews import ALPHABET, review, reviews
-from nbkit.envs.text import TextEnv
-from nbkit.envs.vocabulary import CharVocabulary, encode_batch
 from nbkit.rewards.text import contains_keyword, keyword_per_step
+from nbkit.text.environment import TextEnv
+from nbkit.text.vocabulary import CharVocabulary, encode_batch
 
 pytestmark = pytest.mark.chapter(11)
 

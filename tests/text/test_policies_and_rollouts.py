@@ -1,12 +1,12 @@
 import pytest
 import torch
 
-from nbkit.envs.text import TextEnv
-from nbkit.envs.vocabulary import TokenizerVocabulary
 from nbkit.logprobs import token_logprobs
-from nbkit.policies import TransformerPolicy, make_policy
 from nbkit.rewards.text import contains_keyword
-from nbkit.rollouts import rollout
+from nbkit.text.environment import TextEnv
+from nbkit.text.policies import TransformerPolicy, make_policy
+from nbkit.text.rollouts import rollout
+from nbkit.text.vocabulary import TokenizerVocabulary
 from tests.text.conftest import generator
 
 pytestmark = pytest.mark.chapter(11)

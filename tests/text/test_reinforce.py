@@ -7,17 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nbkit.baselines import batch_mean_baseline, leave_one_out_baseline
-from nbkit.envs.text import TextEnv
-from nbkit.envs.vocabulary import encode_batch
-from nbkit.metrics import distinct_n, distinct_words, judge, perplexity
-from nbkit.policies import make_policy
 from nbkit.rewards.text import (
     contains_keyword,
     keyword_count,
     sentiment,
     sentiment_of_distinct_words,
 )
-from nbkit.rollouts import rollout
+from nbkit.text.environment import TextEnv
+from nbkit.text.metrics import distinct_n, distinct_words, judge, perplexity
+from nbkit.text.policies import make_policy
+from nbkit.text.rollouts import rollout
+from nbkit.text.vocabulary import encode_batch
 from nbkit.trainers.language_model import pretrain
 from nbkit.trainers.reinforce import ReinforceConfig, reinforce_loss, reinforce_weights, train
 from tests.text.conftest import generator

@@ -1,0 +1,156 @@
+"""score.gradient.1: the exact policy gradient of a bandit."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from bookkit.exercises.draw import Draw
+from bookkit.exercises.registry import Case, Exercise, Mutant, Output
+
+
+def bandit_gradient(logits: Tensor, rewards: Tensor) -> Tensor:
+    """Each arm's probability times how much it pays above the average."""
+    probabilities = torch.softmax(logits, dim=0)
+    return probabilities * (rewards - (probabilities * rewards).sum())
+
+
+def oracle(logits: list[float], rewards: list[float]) -> list[float]:
+    """The sum over all arms of reward times the derivative of their probability."""
+    top = max(logits)
+    weights = [math.exp(x - top) for x in logits]
+    pi = [w / math.fsum(weights) for w in weights]
+    return [
+        math.fsum(
+            rewards[k] * pi[k] * ((1.0 if k == a else 0.0) - pi[a]) for k in range(len(logits))
+        )
+        for a in range(len(logits))
+    ]
+
+
+def cases(draw: Draw) -> Case:
+    """A few arms with rewards of both signs."""
+    arms = draw.dimension(low=2)
+    return Case(f"{arms} arms", {"logits": draw.normal(arms), "rewards": draw.normal(arms)})
+
+
+def edges() -> tuple[Case, ...]:
+    """The chapter's machine, one arm, equal rewards, and logits whose exp overflows."""
+
+    def case(name: str, logits: list[float], rewards: list[float]) -> Case:
+        inputs = {"logits": logits, "rewards": rewards}
+        return Case(name, {k: torch.tensor(v, dtype=torch.float64) for k, v in inputs.items()})
+
+    return (
+        case("the machine of the chapter", [math.log(2), 0.0, 0.0], [1.0, 2.0, 4.0]),
+        case("one arm", [0.7], [3.0]),
+        case("equal rewards", [0.3, -0.5, 1.0], [2.0, 2.0, 2.0]),
+        case("four arms, negative rewards", [0.5, -1.0, 0.0, 1.5], [-1.0, -2.0, 3.0, -0.5]),
+        case("huge logits", [1000.0, 1001.0, 999.0], [1.0, 2.0, -1.0]),
+    )
+
+
+def _pi(logits: Tensor) -> Tensor:
+    return torch.softmax(logits, dim=0)
+
+
+def _no_mean(logits: Tensor, rewards: Tensor) -> Tensor:
+    return _pi(logits) * rewards
+
+
+def _no_probability(logits: Tensor, rewards: Tensor) -> Tensor:
+    return rewards - (_pi(logits) * rewards).sum()
+
+
+def _opposite(logits: Tensor, rewards: Tensor) -> Tensor:
+    return -bandit_gradient(logits, rewards)
+
+
+def _plain_mean(logits: Tensor, rewards: Tensor) -> Tensor:
+    return _pi(logits) * (rewards - rewards.mean())
+
+
+def _diagonal(logits: Tensor, rewards: Tensor) -> Tensor:
+    return _pi(logits) * (1 - _pi(logits)) * rewards
+
+
+def _overflowing(logits: Tensor, rewards: Tensor) -> Tensor:
+    pi = logits.exp() / logits.exp().sum()
+    return pi * (rewards - (pi * rewards).sum())
+
+
+def _probabilities_moved(logits: Tensor, rewards: Tensor) -> Tensor:
+    return rewards.clone()
+
+
+def _squared(logits: Tensor, rewards: Tensor) -> Tensor:
+    return _pi(logits) * bandit_gradient(logits, rewards)
+
+
+GRADIENT = Exercise(
+    id="score.gradient.1",
+    title="The exact gradient of a bandit",
+    chapter=1,
+    difficulty=1,
+    minutes=10,
+    goal=(
+        "The gradient of the expected reward of a softmax policy with respect to its logits, in "
+        "closed form, for any number of arms."
+    ),
+    outputs=(Output("gradient", "(K,)"),),
+    cases=cases,
+    edges=edges,
+    oracle=oracle,
+    reference=bandit_gradient,
+    mutants=(
+        Mutant(
+            "mean reward not taken off",
+            _no_mean,
+            "the expected reward is missing: raising one logit lowers the other probabilities, so "
+            "an arm is worth what it pays above the policy's average",
+        ),
+        Mutant(
+            "probability left out",
+            _no_probability,
+            "the factor of the arm's own probability is missing: a logit of an arm that is "
+            "hardly ever pulled hardly matters",
+        ),
+        Mutant(
+            "opposite sign",
+            _opposite,
+            "the sign is wrong: this is the gradient of minus the expected reward, the direction "
+            "in which the reward falls",
+        ),
+        Mutant(
+            "plain mean of the rewards",
+            _plain_mean,
+            "the rewards are averaged with equal weights; the average that counts is the policy's "
+            "own, each reward times its probability",
+        ),
+        Mutant(
+            "diagonal of the Jacobian only",
+            _diagonal,
+            "only the arm's own probability is differentiated: a softmax moves all the others as "
+            "well, and their rewards enter with -pi_a * pi_k",
+        ),
+        Mutant(
+            "exp without its largest entry",
+            _overflowing,
+            "the softmax overflows: exp of a logit of 1000 is inf and inf/inf is nan; use "
+            "torch.softmax, which takes off the largest logit first",
+        ),
+        Mutant(
+            "gradient in the probabilities",
+            _probabilities_moved,
+            "this is the derivative with respect to the probabilities, as if they could be moved "
+            "one by one; go on to the logits by the chain rule",
+        ),
+        Mutant(
+            "probability squared",
+            _squared,
+            "the probability of the arm enters twice: weighting the score by it is right, and the "
+            "derivative of a probability already holds that weight once",
+        ),
+    ),
+    not_tested="more than one decision, and logits that are minus infinity.",
+)

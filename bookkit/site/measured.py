@@ -1,0 +1,96 @@
+"""Whether recorded results that pages read ran the code of today: judged when the book is built.
+
+A page reads a result where its stamp says so, or names one with ``nbkit.measured``. The theme lists
+what a page read at its end, and writes the same sentence beside a line of ``nbkit.measured``; see
+its module ``measured``.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from bookkit.authoring.repository import PAGE_FOLDERS, notebooks
+from bookkit.authoring.result_line import ROOT, facts, measured_files, stamp_of
+from nbkit.errors import UserError
+
+VARIABLE = "NBKIT_MEASURED"
+FILE = "measured.json"
+FOLDER = "results"
+
+
+class UnknownResultError(Exception):
+    """A page names or reads a recorded result that is not there; the message names both."""
+
+
+def write_states(project: Path) -> Path:
+    """Write what the theme says of the recorded results of a book; return the file.
+
+    Args:
+        project: folder of ``myst.yml``. The code and the results are those of this package's own
+            checkout.
+
+    Raises:
+        UnknownResultError: a page names or reads a result that is not there, or has no stamp.
+
+    """
+    path = project / "_build" / FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(states_of(project, ROOT), indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def states_of(project: Path, root: Path) -> dict[str, dict[str, Any]]:
+    """What is known of the results that stored pages read or name.
+
+    Returns:
+        "results": of each result by its path from the root "stale", "known", "text" (the sentence
+        about its code) and "facts" (when and where it was measured); "pages": of each notebook by
+        its path from the project the results that it read.
+
+    """
+    from bookkit.authoring.results import Results  # it reads all the code; most starts need none
+
+    results = Results(root)
+    found: dict[str, dict[str, Any]] = {"results": {}, "pages": {}}
+    pages = [*project.glob("*.ipynb"), *notebooks(project, (*PAGE_FOLDERS, "exercises"))]
+    for notebook in pages:
+        content = json.loads(notebook.read_text(encoding="utf-8"))
+        page = notebook.relative_to(project).as_posix()
+        try:
+            read = results_read(content, root)
+            for file in {*read, *measured_files(content)} - found["results"].keys():
+                state = results.state_of(file)
+                found["results"][file] = {
+                    "stale": state.is_stale,
+                    "known": state.known,
+                    "text": str(state),
+                    "facts": facts(stamp_of(root / file)),
+                }
+        except UserError as error:
+            raise UnknownResultError(f"{page}: {error}") from error
+        if read:
+            found["pages"][page] = read
+    return found
+
+
+def results_read(notebook: dict[str, Any], root: Path) -> list[str]:
+    """The stamped results that a stored notebook read, by their paths from the root.
+
+    What else it read in a folder of results (metrics, weights) must lie beside a stamped one.
+
+    Raises:
+        UserError: a file of results has no stamp and lies beside none that has.
+
+    """
+    stamp = notebook.get("metadata", {}).get("nbkit", {}).get("stamp", {})
+    files = [file for file in stamp.get("reads", {}) if FOLDER in Path(file).parts[:-1]]
+    for file in files:
+        path = root / file
+        results = [path] if path.suffix == ".json" else sorted(path.parent.glob("*.json"))
+        if not results:
+            raise UserError(f"{file} was read, but no stamped result lies beside it")
+        for result in results:
+            stamp_of(result)
+    return sorted(file for file in files if file.endswith(".json"))

@@ -1,0 +1,1 @@
+"""Control: actor-critics, rollouts, episodes, normalisers; batches of environments on tensors."""

@@ -1,0 +1,1 @@
+"""Recipes: the worlds and settings that pages, studies and tests share."""

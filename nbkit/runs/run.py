@@ -1,0 +1,331 @@
+"""A run folder: what a training script writes, and how it goes on after it was stopped.
+
+The script opens a `Run`, asks it where to resume, tells it each step's metrics and state, and hands
+it the result. Everything about signals, ranks, renames and stamps is here, so that the chapter's
+loop stays a loop. Without a folder (on a page of the book) a run only remembers its rows.
+
+    RUN/                     or RUN/<stage>/ for a job with stages
+        config.json          what `main` was called with
+        state                running, preempted, failed or finished
+        events.jsonl         starts, resumptions, ends, with times and devices
+        metrics.jsonl        one line a step
+        checkpoints/         the two newest, each whole
+        tensorboard/  plots/  output/
+        stamp.json  result.json
+"""
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+import torch
+
+from nbkit.runs import provenance
+from nbkit.runs.checkpoints import Checkpoint, newest_step, read_newest, write_folder
+from nbkit.runs.metrics_file import Row, append_row, cut_after, drop_half_line, read_rows
+from nbkit.runs.preemption import STOP, Preempted, Preemption
+from nbkit.runs.ranks import any_rank, barrier, check_group, rank, world_size
+from nbkit.runs.trackers import Tracker, open_trackers
+
+FOLDER_VARIABLE = "NBKIT_RUN_FOLDER"
+# Where the folder lies does not change what is computed.
+NOT_COMPARED = ("run_folder",)
+
+
+class Run:
+    """One stage of a job, or the whole job if it has none; made by `Run.start`.
+
+    Attributes:
+        folder: of this stage, or None if nothing is written.
+        history: the rows so far, those from before a resumption included.
+        rank: of this process.
+        world_size: processes in all.
+        is_main: whether this is the rank that writes.
+
+    """
+
+    def __init__(
+        self, root: Path | None, stage: str, config: dict[str, Any], seeds: Sequence[int]
+    ) -> None:
+        self.root, self.stage = root, stage
+        self.folder = None if root is None else root / stage
+        self.config = json.loads(json.dumps(config, default=str))
+        self.history: list[Row] = []
+        self.rank, self.world_size = rank(), world_size()
+        self.is_main = self.rank == 0
+        self._seeds = tuple(seeds)
+        self._origin = provenance.start(
+            seeds=seeds, config=self.config, watched=("nbkit", "cluster_scripts")
+        )
+        self._preemption = Preemption(None if root is None else root / STOP)
+        self._trackers: list[Tracker] = []
+        self._lock: IO[str] | None = None
+        self._phases: dict[str, float] = {}
+        self._earlier_seconds, self._started = 0.0, time.perf_counter()
+        self._row_time = self._started
+
+    @classmethod
+    def start(
+        cls,
+        config: Mapping[str, Any],
+        *,
+        seeds: Sequence[int],
+        stage: str = "",
+        folder: str | Path = "",
+    ) -> Self:
+        """Open a run folder, new or stopped earlier.
+
+        Args:
+            config: all settings, as plain data; stored, hashed, and compared when it resumes.
+            seeds: for the stamp.
+            stage: of a job with stages, each in its own folder below the run's.
+            folder: the run's; by default what the environment variable `NBKIT_RUN_FOLDER`
+                names, and without that nothing is written.
+
+        Raises:
+            ValueError: the stage has finished, or was begun with another configuration.
+            RuntimeError: another process writes to it, or ranks without a process group.
+
+        """
+        check_group()
+        named = str(folder) or os.environ.get(FOLDER_VARIABLE, "")
+        run = cls(Path(named) if named else None, stage, dict(config), seeds)
+        if run.folder is not None:
+            run._open(run.folder)
+        return run
+
+    def resume(self) -> Checkpoint | None:
+        """Return the newest checkpoint, if there is one, and restore the random generators.
+
+        Call it when model and optimiser are built, since building them draws random numbers.
+        """
+        if self.folder is None:
+            return None
+        found = read_newest(self.folder / "checkpoints", self._compared())
+        if found is not None:
+            # A checkpoint that proved broken only when it was read leaves rows after this one.
+            if self.is_main:
+                cut_after(self.folder / "metrics.jsonl", found.step)
+            self._remember(self.folder)
+            self._event("resumed", step=found.step)
+        return found
+
+    def _remember(self, folder: Path) -> None:
+        """Read the rows that the main rank has cut; every rank calls it."""
+        barrier()
+        self.history = read_rows(folder / "metrics.jsonl")
+        self._earlier_seconds = self.history[-1]["seconds"] if self.history else 0.0
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Write the metrics of a step; ranks other than 0 only remember them.
+
+        Seconds since the last row and in each phase of `timed` are added.
+        """
+        now = time.perf_counter()
+        row: Row = {"step": step, "seconds": self._earlier_seconds + now - self._started}
+        row["seconds/step"] = now - self._row_time
+        row |= {f"seconds/{phase}": seconds for phase, seconds in self._phases.items()}
+        row |= {name: float(value) for name, value in metrics.items()}
+        self._row_time, self._phases = now, {}
+        self.history.append(row)
+        if self.folder is not None and self.is_main:
+            append_row(self.folder / "metrics.jsonl", row)
+            for tracker in self._trackers:
+                tracker.log(step, {key: value for key, value in row.items() if key != "step"})
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Count the seconds of a block for the next row; waits for the GPU at both ends."""
+        _wait_for_gpu()
+        started = time.perf_counter()
+        yield
+        _wait_for_gpu()
+        seconds = time.perf_counter() - started
+        self._phases[phase] = self._phases.get(phase, 0.0) + seconds
+
+    def checkpoint(
+        self,
+        step: int,
+        state: Callable[[], dict[str, Any]] | None = None,
+        *,
+        every: int,
+        write: Callable[[Path], None] | None = None,
+    ) -> None:
+        """Save if it is time; if the run has been asked to stop, save at once and leave.
+
+        Every rank calls this after every step.
+
+        Args:
+            step: how many steps have been taken.
+            state: gives tensors and plain data; called on every rank, stored by rank 0.
+            every: so many steps apart; 0: only when asked to stop.
+            write: instead or besides, puts files into the folder that it is given, on every rank.
+
+        Raises:
+            Preempted: the run has been asked to stop; the checkpoint is saved.
+            ValueError: neither `state` nor `write`.
+
+        """
+        if state is None and write is None:
+            raise ValueError("checkpoint: give state= or write=, or nothing could be resumed")
+        if self.folder is None:
+            return
+        reason = self._preemption.reason
+        stopping = any_rank(reason is not None)
+        if not stopping and not (every and step % every == 0):
+            return
+        write_folder(self.folder / "checkpoints", step, self._compared(), state=state, write=write)
+        self._event("checkpoint", step=step)
+        if stopping:
+            raise Preempted(reason or "another rank was told", step, launched=self.world_size > 1)
+
+    @property
+    def output(self) -> Path:
+        """The folder for what this stage makes: model, tokenizer, and so on."""
+        folder = self._needed("output") / "output"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def input(self, stage: str) -> Path:
+        """The output folder of an earlier stage of this run.
+
+        Raises:
+            ValueError: that stage has not finished.
+
+        """
+        folder = self._needed("input").parent / stage
+        if read_state(folder) != "finished":
+            raise ValueError(
+                f"stage {self.stage!r} starts from what stage {stage!r} makes, which has not "
+                f"finished in {folder.parent}; run it first"
+            )
+        return folder / "output"
+
+    def finish(self, result: Mapping[str, Any]) -> dict[str, Any]:
+        """Write the stage's result with its stamp, and mark it as finished; return the result."""
+        barrier()
+        if self.folder is not None and self.is_main:
+            stamp = self._origin.stamp() | {"ranks": self.world_size}
+            provenance.write_json(self.folder / "stamp.json", stamp)
+            provenance.write_json(self.folder / "result.json", {"stamp": stamp, **result})
+            self._set_state("finished")
+        barrier()
+        return dict(result)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Note how it ended; the error itself goes on its way."""
+        self._preemption.restore()
+        for tracker in self._trackers:
+            tracker.close()
+        if self.folder is not None and self.is_main:
+            if isinstance(error, Preempted):
+                self._set_state("preempted")
+                with suppress(OSError):  # whoever read this may have gone first
+                    print(error, flush=True)
+            elif error is not None:
+                self._set_state("failed", error=f"{type(error).__name__}: {error}")
+            elif read_state(self.folder) != "finished":
+                self._set_state("failed", error="main ended without run.finish(result)")
+        if self._lock is not None:
+            self._lock.close()
+
+    def _open(self, folder: Path) -> None:
+        if self.is_main:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = _locked(folder)
+            if read_state(folder) == "finished":
+                raise ValueError(f"{folder} has finished already; give the run another folder")
+            self._compare(folder / "config.json")
+            step = newest_step(folder / "checkpoints")
+            cut_after(folder / "metrics.jsonl", step)
+            drop_half_line(folder / "events.jsonl")
+            identity = f"{folder.parent.name}-{folder.name}"
+            self._trackers = open_trackers(folder, self.config, step, identity)
+            self._set_state("running", ranks=self.world_size, **provenance.devices())
+        self._remember(folder)
+        self._preemption.install()
+
+    def _compare(self, path: Path) -> None:
+        """Store the configuration, or compare it with the stored one."""
+        if not path.exists():
+            provenance.write_json(path, self.config)
+            return
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        names = sorted(stored.keys() | self.config.keys())
+        other = [
+            name
+            for name in names
+            if name not in NOT_COMPARED and stored.get(name) != self.config.get(name)
+        ]
+        if other:
+            raise ValueError(
+                f"{path.parent} was begun with another configuration ({', '.join(other)}); give "
+                "the run another folder, or the old values"
+            )
+
+    def _compared(self) -> dict[str, Any]:
+        return {key: value for key, value in self.config.items() if key not in NOT_COMPARED}
+
+    def _needed(self, what: str) -> Path:
+        if self.folder is None:
+            raise ValueError(f"run.{what} needs a run folder; give main's `run_folder` a folder")
+        return self.folder
+
+    def _set_state(self, state: str, **details: Any) -> None:
+        assert self.folder is not None
+        new = self.folder / "state.new"
+        new.write_text(state + "\n")
+        new.replace(self.folder / "state")
+        self._event(state, **details)
+
+    def _event(self, name: str, **details: Any) -> None:
+        if self.folder is None or not self.is_main:
+            return
+        event = {
+            "event": name,
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "job": os.environ.get("SLURM_JOB_ID", ""),
+            "commit": self._origin.commit,
+            **details,
+        }
+        with (self.folder / "events.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(event) + "\n")
+
+
+def read_state(folder: Path) -> str:
+    """Return running, preempted, failed or finished, as a stage's folder says; "" if it is new."""
+    path = folder / "state"
+    return path.read_text().strip() if path.exists() else ""
+
+
+def _locked(folder: Path) -> IO[str]:
+    """Hold the folder for this process; the system lets go when the process ends, however."""
+    file = (folder / "lock").open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        file.close()
+        raise RuntimeError(
+            f"another process writes to {folder}; wait for it, or give the run another folder"
+        ) from error
+    return file
+
+
+def _wait_for_gpu() -> None:
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        torch.cuda.synchronize()

@@ -1,0 +1,1 @@
+"""Text: vocabularies, policies over tokens, rollouts, and what is measured of samples."""
