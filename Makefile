@@ -65,6 +65,7 @@ study: $(COMPLETE)
 check: $(COMPLETE)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/nbkit lint-prose
 	@$(MAKE) --no-print-directory -j2 --output-sync=target check-types check-tests
 

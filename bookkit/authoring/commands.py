@@ -47,9 +47,9 @@ def stamp(
 ) -> None:
     """Say for every page whether its outputs still belong to its text, and why not."""
     from bookkit.authoring.page import find_pages
-    from nbkit.runs.checkout import find_root
-from bookkit.authoring.repository import chapter_number, notebooks, require_chapter
+    from bookkit.authoring.repository import chapter_number, notebooks, require_chapter
     from bookkit.authoring.stamp import age, check_orphans, check_page, processors
+    from nbkit.runs.checkout import find_root
     from nbkit.runs.provenance import processor_name
 
     root = find_root()
@@ -103,8 +103,8 @@ def tangle(
     """Write the jobs' training scripts from the cells tagged `tangle`."""
     from bookkit.authoring import tangle as tool
     from bookkit.authoring.page import find_pages
+    from bookkit.authoring.repository import chapter_number, require_chapter
     from nbkit.runs.checkout import find_root
-from bookkit.authoring.repository import chapter_number, require_chapter
 
     root = find_root()
     require_chapter(root, chapter)
@@ -124,8 +124,8 @@ def lint_prose(
 ) -> None:
     """Check prose: what it names, links and cites exists, is spelled alike, and has no gaps."""
     from bookkit.authoring.lint import Linter, prose_files
-    from nbkit.runs.checkout import find_root
     from bookkit.cli import root_group
+    from nbkit.runs.checkout import find_root
 
     root = find_root()
     chosen = [path.resolve() for path in files] if files else prose_files(root)
@@ -153,10 +153,10 @@ def test(
     jobs: Annotated[int, typer.Option(min=1, help="How many processes side by side.")] = 2,
 ) -> None:
     """Prove what is new, stale or old, and a seventh of the rest; say what stands already."""
-    from nbkit.runs.checkout import find_root
-from bookkit.authoring.repository import require_chapter
+    from bookkit.authoring.repository import require_chapter
     from bookkit.authoring.suite.choice import KINDS
     from bookkit.authoring.suite.run import run_suite
+    from nbkit.runs.checkout import find_root
 
     unknown = sorted(set(only or []) - set(KINDS))
     if unknown:

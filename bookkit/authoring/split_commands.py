@@ -23,8 +23,8 @@ def split(
     from bookkit.authoring import split as tool
     from bookkit.authoring.commands import report, say
     from bookkit.authoring.page import find_pages
+    from bookkit.authoring.repository import chapter_number, require_chapter
     from nbkit.runs.checkout import find_root
-from bookkit.authoring.repository import chapter_number, require_chapter
 
     root = find_root()
     require_chapter(root, chapter)

@@ -18,7 +18,7 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 _CLASSIC = "gymnasium.envs.classic_control."
 _SINGLE = ("state", "steps_beyond_terminated", "last_u")
 _VECTOR = ("state", "steps", "prev_done", "low", "high")
-_VECTOR_MODULES = (_CLASSIC, "nbkit.envs.classic")
+_VECTOR_MODULES = (_CLASSIC, "nbkit.control.classic")
 
 
 class UnsavableEnvironment(ValueError):  # noqa: N818 - an answer to a question, named as one

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from nbkit._inputs import check_choice, check_number
 from nbkit.control import env_state
-from nbkit.envs.classic import VECTOR_ENVIRONMENTS
+from nbkit.control.classic import VECTOR_ENVIRONMENTS
 
 Backend = Literal["auto", "native", "loop", "sync"]
 
@@ -250,7 +250,7 @@ def make_control_env(
         env_id: such as "CartPole-v1".
         num_envs: N.
         backend: "native" computes all environments in one array operation, where the id has such
-            a form (CartPole in gymnasium; Pendulum and MountainCar in ``nbkit.envs.classic``);
+            a form (CartPole in gymnasium; Pendulum and MountainCar in ``nbkit.control.classic``);
             "loop" steps single environments in Python; "sync" is gymnasium's SyncVectorEnv;
             "auto" is native where there is one and no ``wrapper`` is given, else loop.
         wrapper: put around each single environment.

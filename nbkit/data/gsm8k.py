@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nbkit.data.json_lines import json_value, numbered_lines
-from nbkit.rewards.numerals import read_number
+from nbkit.text.numerals import read_number
 
 _ANNOTATION = re.compile(r"<<[^<>\n]*>>")
 

@@ -7,14 +7,24 @@ turns a name from its configuration into a folder, on either machine.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
-
-from nbkit.cluster.job import Job
+from typing import Literal, Protocol
 
 Kind = Literal["model", "dataset"]
 HERE = Path()
 # Weights in the safe format only: others hold pickles, which run code when they are loaded.
 IGNORED = ("*.bin", "*.pt", "*.pth", "*.h5", "*.msgpack", "*.onnx", "*.gguf", "original/*")
+
+
+class Needs(Protocol):
+    """What a job says that it needs: names on the hub, or paths, which need no fetching."""
+
+    @property
+    def model(self) -> str | None:
+        """Of the weights."""
+
+    @property
+    def data(self) -> str | None:
+        """Of the data set."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +38,11 @@ class Fetched:
     size_bytes: int
 
 
-def prefetch(job: Job, root: Path, *, cache: Path | None = None) -> list[Fetched]:
+def prefetch(job: Needs, root: Path, *, cache: Path | None = None) -> list[Fetched]:
     """Download the model and the data of a job.
 
     Args:
-        job: its `model` and `data` are names on the hub, or folders, which need no fetching.
+        job: a job, or anything else with a model and data.
         root: of the repository, where the job's scripts run and from where its paths count.
         cache: the cache's folder; by default that of the environment.
 

@@ -129,7 +129,7 @@ MOUNTAIN_CAR_NORMALISED = replace(
     MOUNTAIN_CAR,
     config=replace(MOUNTAIN_CAR.config, normalise_observations=True, normalise_rewards=True),
 )
-# The repair: a potential-based reward (``nbkit.envs.classic.VectorMountainCar``).
+# The repair: a potential-based reward (``nbkit.control.classic.VectorMountainCar``).
 SHAPING = {"shaping": 10.0, "gamma": MOUNTAIN_CAR.config.gamma}
 MOUNTAIN_CAR_SHAPED = replace(MOUNTAIN_CAR, env_settings=SHAPING)
 MOUNTAIN_CAR_SHAPED_NORMALISED = replace(MOUNTAIN_CAR_NORMALISED, env_settings=SHAPING)

@@ -9,7 +9,7 @@ import re
 
 from nbkit._inputs import check_choice
 from nbkit.rewards import symbolic
-from nbkit.rewards.numerals import read_number, read_quantity, tidy, unworded
+from nbkit.text.numerals import read_number, read_quantity, tidy, unworded
 
 STYLES = ("gsm8k", "boxed", "last-number", "tags")
 ACCEPT = ("expression", "value", "number")

@@ -14,7 +14,7 @@ from latex2sympy2_extended import latex2sympy
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, NormalizationConfig
 
 from nbkit.rewards.notation import Leaf, Relation, Sequence, Text, Tree, Unordered, read
-from nbkit.rewards.numerals import Quantity
+from nbkit.text.numerals import Quantity
 from nbkit.rewards.unfinished import unfinished
 
 _PARSER = ConversionConfig(

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Union
 
-from nbkit.rewards.numerals import Quantity, read_quantity, tidy
+from nbkit.text.numerals import Quantity, read_quantity, tidy
 
 
 @dataclass(frozen=True)

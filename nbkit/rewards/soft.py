@@ -5,7 +5,7 @@ from collections import Counter
 from fractions import Fraction
 
 from nbkit.rewards.answers import extract_answer
-from nbkit.rewards.numerals import read_number
+from nbkit.text.numerals import read_number
 
 
 def closeness(completion: str, gold: str, *, style: str = "gsm8k", half: float = 0.1) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nbkit.rewards import extract_answer, math_score
-from nbkit.rewards.numerals import read_number
+from nbkit.text.numerals import read_number
 
 GSM8K = Path(__file__).resolve().parents[3] / "shared" / "data" / "gsm8k_test.jsonl"
 
