@@ -11,6 +11,7 @@ from bookkit.site.pictures import (
     chapters_language,
     chapters_systems,
     fallbacks,
+    rooms,
 )
 
 PICTURES: dict[str, Callable[[], str]] = {
@@ -33,16 +34,22 @@ PICTURES: dict[str, Callable[[], str]] = {
     "42_agents": chapters_systems.agents,
     "bandit_gradient": bandit.bandit_gradient,
     "ppo_clip": fallbacks.ppo_clip,
+    "rooms": rooms.picture,
     "tiny_policy": fallbacks.tiny_policy,
 }
+ARCHITECTURE = "architecture.md"
 
 
 def write_pictures(folder: Path) -> list[str]:
-    """Write every drawing; return the names of those that changed."""
+    """Write every drawing and the table of rooms; return the names of those that changed."""
     changed = stale_pictures(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name in changed:
-        (folder / f"{name}.svg").write_text(PICTURES[name](), encoding="utf-8")
+        if name == ARCHITECTURE:
+            page = folder.parent / ARCHITECTURE
+            page.write_text(rooms.with_table(page.read_text(encoding="utf-8")), encoding="utf-8")
+        else:
+            (folder / f"{name}.svg").write_text(PICTURES[name](), encoding="utf-8")
     return changed
 
 
@@ -53,4 +60,8 @@ def stale_pictures(folder: Path) -> list[str]:
         path = folder / f"{name}.svg"
         if not path.is_file() or path.read_text(encoding="utf-8") != draw():
             stale.append(name)
+    page = folder.parent / ARCHITECTURE
+    if page.is_file():
+        text = page.read_text(encoding="utf-8")
+        stale += [ARCHITECTURE] if rooms.with_table(text) != text else []
     return stale
