@@ -4,11 +4,11 @@ A page displays the facts of the stamp. Whether the code has changed since is ju
 is rendered, because a page is not run again when the code of a study changes.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
 from nbkit.errors import UserError
+from nbkit.runs.results import read_result
 
 MEASURED_MIME = "application/vnd.nbkit.measured+json"
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,16 +68,10 @@ def stamp_of(result: Path) -> dict[str, Any]:
     """The stamp of a result.
 
     Raises:
-        UserError: the file does not exist, is no JSON or has no stamp.
+        UserError: the file does not exist, is no JSON or has no whole stamp.
 
     """
-    try:
-        stamp = json.loads(result.read_text(encoding="utf-8")).get("stamp")
-    except (OSError, ValueError, AttributeError) as error:
-        raise UserError(f"{result} is no recorded result: {error}") from error
-    if not isinstance(stamp, dict):
-        raise UserError(f"{result} has no stamp, so where its figures come from is not known")
-    return stamp
+    return read_result(result).stamp
 
 
 def _display(entry: dict[str, Any]) -> None:

@@ -106,8 +106,9 @@ def _code() -> Mapping[str, Any] | None:
     if script is None:
         return None
     path = Path(script).resolve()
-    # Loaded by a relative name: a page runs no program, so this is no code that it reaches.
-    code = import_module(".authoring.code", __package__)
+    # The one import that points up, for programs of the book alone. Loaded by a relative name: a
+    # page runs no program, so this is no code that it reaches.
+    code = import_module(".authoring.code", "bookkit")
     return code.code_of(ROOT, path) if code.is_program(ROOT, path) else None
 
 

@@ -51,7 +51,7 @@ def open_side(path: Path) -> Side:
 
     Args:
         path: a run folder; a file that ``nbkit job report``, a training script or a study wrote;
-            or a folder with such files, one a stage (``ppo/result.json`` or ``ppo.json``).
+            or a folder with such a ``result.json``.
 
     Raises:
         ValueError: it is none of them, or a file of it is not what its writer left.
@@ -63,15 +63,9 @@ def open_side(path: Path) -> Side:
         return _of_run(open_run(path))
     if (path / RESULT).is_file():
         return _of_file(path / RESULT)
-    found = {file.parent.name: file for file in sorted(path.glob(f"*/{RESULT}"))}
-    found |= {file.stem: file for file in sorted(path.glob("*.json"))}
-    if not found:
-        raise ValueError(
-            f"{path}: neither a run folder (job.json or config.json) nor recorded results "
-            f"({RESULT}, also one a stage, or another stamped .json)"
-        )
-    records = [_whole(file, _read(file), name) for name, file in found.items()]
-    return Side(path, {}, records)
+    raise ValueError(
+        f"{path}: neither a run folder (job.json or config.json) nor recorded results ({RESULT})"
+    )
 
 
 def _of_run(run: RunFolder) -> Side:
@@ -125,7 +119,7 @@ def _of_report(path: Path, content: dict[str, Any], stages: dict[str, Any]) -> S
 
 
 def _whole(path: Path, content: dict[str, Any], name: str) -> Record:
-    """A stamped file as it stands; its metrics lie beside it, if they were kept."""
+    """A stamped file as it stands; the metrics of a stage's folder lie beside it."""
     stamp = content["stamp"]
     config = stamp.get("config") or {}
     if not isinstance(config, dict):
@@ -153,6 +147,8 @@ def _without_stamp(content: dict[str, Any]) -> dict[str, Any]:
 
 def _rows_of(curves: dict[str, list[Any]]) -> list[Row]:
     """Rows from columns; a step without a value of some metric has no entry for it."""
+    if not curves:
+        return []
     steps = curves["step"]
     return [
         {

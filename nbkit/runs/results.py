@@ -98,8 +98,6 @@ def read_result(path: str | Path) -> Result:
     file = ROOT / path
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist; its name counts from {ROOT.name}/") from None
     except (OSError, ValueError) as error:
         raise UserError(f"{path} is no recorded result: {error}") from error
     stamp = content.get("stamp") if isinstance(content, dict) else None

@@ -53,7 +53,7 @@ def test_every_command_of_every_group_loads():
 
 
 def test_a_missing_package_is_one_sentence(book: Book, monkeypatch: pytest.MonkeyPatch):
-    for module in [m for m in sys.modules if m.partition(".")[0] == "nbkit" and "page" in m]:
+    for module in [m for m in sys.modules if m.partition(".")[0] == "bookkit" and "page" in m]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.delitem(sys.modules, "bookkit.authoring.quick", raising=False)
     monkeypatch.setitem(sys.modules, "jupytext", None)

@@ -304,18 +304,15 @@ def test_a_number_and_its_record_look_the_same(value, exponent):
 
 
 def test_results_that_the_book_keeps_can_be_compared(tmp_path, capsys):
-    """Stages in folders, stages in files, single files; every one that is committed is read."""
+    """Stages of jobs and single files; every one that is committed is read."""
     kept = REPOSITORY / "cluster_scripts" / "rlhf_7b" / "results"
     found = compared(kept / "h200_1b5", kept / "h200_7b", capsys)
     assert not [name for name in found if name.startswith(("sft", "reward"))]  # 7b has ppo only
     assert "ppo: result peak_gib" in found or any("at step" in name for name in found)
     grpo = REPOSITORY / "cluster_scripts" / "grpo_gsm8k" / "results" / "h200"
     same = compared(grpo, grpo, capsys)
-    assert sorted(same) == ["grpo: results that are equal", "sft: results that are equal"]
-    stages = compared(grpo / "sft.json", grpo / "grpo.json", capsys)
-    assert stages["setting stage"] == ["sft", "grpo"]
-    assert stages["result after.held out/correct, greedy"] == ["1"]
-    assert compared(grpo / "grpo.json", grpo, capsys).keys() == {"grpo: results that are equal"}
+    assert {"grpo: results that are equal", "sft: results that are equal"} <= same.keys()
+    assert compared(grpo / "result.json", grpo, capsys).keys() == same.keys()
     files = list((REPOSITORY / "studies" / "results").glob("*.json"))
     assert files
     for path in files:

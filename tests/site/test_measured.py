@@ -34,6 +34,10 @@ def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "commit": "abcdef012",
         "clean": True,
         "started": "2026-11-01T10:00",
+        "ended": "2026-11-01T11:00",
+        "seeds": [1],
+        "config": {},
+        "packages": {},
         "device_name": "a processor",
         "code": code_of(tmp_path, tmp_path / "studies/curve.py"),
     }
