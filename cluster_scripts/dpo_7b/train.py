@@ -1,4 +1,4 @@
-# Generated, sha256 b2743690dee2e7cd
+# Generated, sha256 86a8ec2ee8f6dd78
 """Training script of the job `dpo_7b`, tangled from notebooks/22_dpo.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a

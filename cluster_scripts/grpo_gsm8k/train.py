@@ -1,4 +1,4 @@
-# Generated, sha256 42097b037133173e
+# Generated, sha256 4a467d6ee1d1693d
 """Training script of the job `grpo_gsm8k`, tangled from notebooks/23_rlvr.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a

@@ -1,4 +1,4 @@
-# Generated, sha256 286f3c6d5c0087b4
+# Generated, sha256 32f8f16d9847aedc
 """Training script of the job `ppo_manipulation`, tangled from notebooks/41_manipulation.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a

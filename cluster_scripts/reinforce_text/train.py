@@ -1,4 +1,4 @@
-# Generated, sha256 83b079ce86ce1215
+# Generated, sha256 37b5e5a47b61e369
 """Training script of the job `reinforce_text`, tangled from notebooks/11_reinforce.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a

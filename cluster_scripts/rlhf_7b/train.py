@@ -1,4 +1,4 @@
-# Generated, sha256 ab1c45a3135dfb3e
+# Generated, sha256 c7574793545b1140
 """Training script of the job `rlhf_7b`, tangled from notebooks/21_rlhf.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a

@@ -1,4 +1,4 @@
-# Generated, sha256 a1aa732f6ddae222
+# Generated, sha256 b85d2b8fa60eba1b
 """Training script of the job `scaling_study`, tangled from notebooks/34_deepspeed.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a

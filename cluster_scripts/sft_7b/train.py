@@ -1,4 +1,4 @@
-# Generated, sha256 62a09b7ee14648c2
+# Generated, sha256 93498eb1207ad4e8
 """Training script of the job `sft_7b`, tangled from notebooks/21_rlhf.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
