@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from decode_loops import padded_loop
 from torch import Tensor
 
 from nbkit.generate import EngineOptions, clear, generate
-from nbkit.generate.decode import padded_loop
 from nbkit.generate.mismatch import ratio, trainer_logprobs
 from nbkit.generate.sampling import row_seeds
 from nbkit.losses import importance_weights

@@ -9,7 +9,8 @@ from typing import Any
 
 from bookkit.authoring.clean import large_figures
 from bookkit.authoring.measured import spread_findings, stored_draws
-from bookkit.authoring.page import KERNEL, Content, Page, content_of_notebook, digest, header_of
+from bookkit.authoring.output_digests import draws_digest, outputs_digest
+from bookkit.authoring.page import KERNEL, Content, Page, content_of_notebook, header_of
 from bookkit.authoring.proof import aged, installed_versions, proof_context
 from bookkit.authoring.reach import Finder, Reach
 from bookkit.authoring.reach.digests import file_digest
@@ -89,22 +90,6 @@ def source_files(page: Page, content: Content, trace: dict[str, Any]) -> list[Pa
     modules = sorted(page_reach(page.root, content).modules)
     files = [path for name in modules if (path := finder.file_of(name))]
     return files + [page.root / name for name in trace["reads"]]
-
-
-def outputs_digest(notebook: dict[str, Any]) -> str:
-    """SHA-256 of the outputs of every code cell, in order; line breaks in lists are joined."""
-    return digest(
-        [
-            [_joined(output) for output in cell["outputs"]]
-            for cell in notebook["cells"]
-            if cell["cell_type"] == "code"
-        ]
-    )
-
-
-def draws_digest(notebook: dict[str, Any]) -> str:
-    """SHA-256 of what was measured under several roundings, which nobody writes by hand either."""
-    return digest(stored_draws(notebook))
 
 
 def stored_stamp(notebook: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -292,13 +277,3 @@ def data_beside(root: Path, modules: set[str]) -> set[Path]:
         for path in folder.iterdir()
         if path.is_file() and path.suffix not in {".py", ".pyc", ".pyi"}
     }
-
-
-def _joined(value: Any) -> Any:
-    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
-        return "".join(value)
-    if isinstance(value, list):
-        return [_joined(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _joined(item) for key, item in value.items()}
-    return value

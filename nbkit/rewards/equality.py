@@ -14,8 +14,8 @@ from latex2sympy2_extended import latex2sympy
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, NormalizationConfig
 
 from nbkit.rewards.notation import Leaf, Relation, Sequence, Text, Tree, Unordered, read
-from nbkit.text.numerals import Quantity
 from nbkit.rewards.unfinished import unfinished
+from nbkit.text.numerals import Quantity
 
 _PARSER = ConversionConfig(
     interpret_as_mixed_fractions=True,

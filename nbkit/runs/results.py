@@ -1,9 +1,10 @@
-"""Recorded results: what a study, a benchmark or a job leaves behind for the pages. One form, one reader.
+"""Recorded results: what a study, a benchmark or a job leaves for the pages. One form, one reader.
 
 A file is JSON: `stamp` says what was run, where and when; beside it stands what came out. A job's
 result has `stages`, each with its configuration, what came out of it, and its metrics as columns:
 
-    {"stamp": {"commit", "clean", "started", "ended", "seeds", "config", "packages", "device_name", …},
+    {"stamp": {"commit", "clean", "started", "ended", "seeds", "config", "packages",
+               "device_name", …},
      "job", "variant", "state", "attempts", "hours", "gpu_hours", "cost",
      "stages": {name: {"result", "config", "seeds", "device_name", "curves": {metric: column}}}}
 """

@@ -7,10 +7,10 @@ import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from nbkit.control.actor_critic import make_actor_critic
+from nbkit.control.classic import VectorMountainCar, VectorPendulum
 from nbkit.control.environments import LoopEnv, VectorEnvAdapter, make_control_env, single_env
 from nbkit.control.episodes import EpisodeTracker
 from nbkit.control.rollouts import collect, make_batch
-from nbkit.control.classic import VectorMountainCar, VectorPendulum
 from tests.control.hand_made import CountingEnv, CountingVectorEnv
 
 LENGTHS = [2, 3, 5]

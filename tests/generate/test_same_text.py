@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from benchmarks.decode_loops import cached_loop, naive_loop, padded_loop, static_loop
 from nbkit.generate import EngineOptions, clear, generate
-from nbkit.generate.decode import cached_loop, naive_loop, padded_loop, static_loop
 from tests.generate.models import FAMILIES, make, some_prompts
 
 pytestmark = pytest.mark.chapter(31)

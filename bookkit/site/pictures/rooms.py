@@ -83,7 +83,13 @@ def picture() -> str:
     shapes.append(box(side, TOP, WIDTH - side - LEFT, height - 2 * TOP, "none", "break"))
     middle = side + (WIDTH - side - LEFT) / 2
     shapes.append(words(middle, TOP + 22, "bookkit", "ink", 13))
-    lines = ("runs the pages,", "stamps and checks", "them, builds the", "site, checks the", "exercises")
+    lines = (
+        "runs the pages,",
+        "stamps and checks",
+        "them, builds the",
+        "site, checks the",
+        "exercises",
+    )
     shapes += [words(middle, TOP + 48 + 15 * i, line, "ink", 10.5) for i, line in enumerate(lines)]
     shapes.append(arrow((side, height / 2), (side - 2.4 * GAP, height / 2), "break"))
     x = LEFT + body + GAP

@@ -7,7 +7,6 @@ that step and a reward function returns the rewards of the case.
 """
 
 from collections import defaultdict
-from tempfile import mkdtemp
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +17,7 @@ from trl.trainer.utils import entropy_from_logits, selective_log_softmax
 
 from nbkit.conformance.adapter import Adapter, NotProvided
 from nbkit.conformance.adapters._elements import each
+from nbkit.conformance.adapters._trl_batch import scored_advantages
 
 LOSS_TYPES = {
     "token-mean": "dapo",
@@ -246,67 +246,3 @@ class TrlAdapter(Adapter):
             return RewardTrainer.compute_loss(trainer, lambda **_: scores, inputs)
 
         return each(one, chosen, rejected, *(() if margin is None else (margin,)))
-
-
-def scored_advantages(kind: str, rewards: Tensor, group_size: int) -> Tensor:
-    """A real trainer generates one token a completion and scores it with the given rewards."""
-    from datasets import Dataset
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
-    from trl import GRPOConfig, RLOOConfig, RLOOTrainer
-
-    words = {word: i for i, word in enumerate(("<pad>", "<bos>", "<eos>", "<unk>", "a", "b"))}
-    inner = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
-    inner.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=inner,
-        pad_token="<pad>",
-        bos_token="<bos>",
-        eos_token="<eos>",
-        unk_token="<unk>",
-        padding_side="left",
-    )
-    model = Qwen2ForCausalLM(
-        Qwen2Config(
-            vocab_size=len(words),
-            hidden_size=16,
-            intermediate_size=16,
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            num_key_value_heads=2,
-            pad_token_id=0,
-            bos_token_id=1,
-            eos_token_id=2,
-        )
-    )
-    config_class, trainer_class = {
-        "GRPO": (GRPOConfig, GRPOTrainer),
-        "RLOO": (RLOOConfig, RLOOTrainer),
-    }[kind]
-    config = config_class(
-        output_dir=mkdtemp(prefix="nbkit-trl-"),
-        per_device_train_batch_size=len(rewards),
-        num_generations=group_size,
-        max_completion_length=1,
-        beta=0.0,
-        use_cpu=True,
-        bf16=False,
-        report_to="none",
-        save_strategy="no",
-        logging_strategy="no",
-        disable_tqdm=True,
-    )
-
-    def given(completions: list[Any], **_: Any) -> list[float | None]:
-        scores = rewards[: len(completions)].tolist()
-        return [None if score != score else score for score in scores]
-
-    trainer = trainer_class(
-        model=model,
-        reward_funcs=given,
-        args=config,
-        train_dataset=Dataset.from_dict({"prompt": ["a b"] * len(rewards)}),
-        processing_class=tokenizer,
-    )
-    batch = trainer._generate_and_score_completions([{"prompt": "a b"}] * len(rewards))
-    return batch["advantages"].double()
