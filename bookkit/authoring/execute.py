@@ -12,7 +12,8 @@ from bookkit.authoring.clean import clean_outputs
 from bookkit.authoring.environment import page_environment, python_command
 from bookkit.authoring.jobs import Job, Outcome, run_jobs
 from bookkit.authoring.measured import stored_draws, with_ranges
-from bookkit.authoring.page import Content, Page, notebook_of_content, notebook_text
+from bookkit.authoring.notebook_file import notebook_text
+from bookkit.authoring.page import Content, Page, notebook_of_content
 from bookkit.authoring.record import RecordMismatch, stored_records
 from bookkit.authoring.repository import write_atomically
 from bookkit.authoring.stamp import (

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bookkit.authoring.notebook_file import notebook_text, pasted_cell, read_notebook
 from bookkit.authoring.page import (
     Cell,
     Content,
@@ -22,9 +23,6 @@ from bookkit.authoring.page import (
     content_of_notebook,
     digest,
     notebook_of_content,
-    notebook_text,
-    pasted_cell,
-    read_notebook,
 )
 from bookkit.authoring.repository import notebooks, relative, write_atomically
 from bookkit.authoring.stamp import Finding

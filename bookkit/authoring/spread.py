@@ -12,13 +12,8 @@ from bookkit.authoring.environment import page_environment, python_command
 from bookkit.authoring.execute import RUNNER
 from bookkit.authoring.jobs import Job, Outcome, run_jobs
 from bookkit.authoring.measured import with_ranges
-from bookkit.authoring.page import (
-    Content,
-    Page,
-    content_of_notebook,
-    notebook_of_content,
-    notebook_text,
-)
+from bookkit.authoring.notebook_file import notebook_text
+from bookkit.authoring.page import Content, Page, content_of_notebook, notebook_of_content
 from bookkit.authoring.reach.ran import Note, read_notes
 from bookkit.authoring.record import RecordMismatch
 from bookkit.authoring.repository import write_atomically
