@@ -28,8 +28,7 @@ def write_states(project: Path) -> Path:
     """Write what the theme says of the recorded results of a book; return the file.
 
     Args:
-        project: folder of ``myst.yml``. The code and the results are those of this package's own
-            checkout.
+        project: folder of ``myst.yml``.
 
     Raises:
         UnknownResultError: a page names or reads a result that is not there, or has no stamp.
@@ -52,21 +51,23 @@ def states_of(project: Path, root: Path) -> dict[str, dict[str, Any]]:
     """
     from bookkit.authoring.results import Results  # it reads all the code; most starts need none
 
-    results = Results(root)
+    own, others = Results(root), Results(project)
     found: dict[str, dict[str, Any]] = {"results": {}, "pages": {}}
     pages = [*project.glob("*.ipynb"), *notebooks(project, (*PAGE_FOLDERS, "exercises"))]
     for notebook in pages:
         content = json.loads(notebook.read_text(encoding="utf-8"))
         page = notebook.relative_to(project).as_posix()
         try:
-            read = results_read(content, root)
+            read = results_read(content, project)
             for file in {*read, *measured_files(content)} - found["results"].keys():
+                # A page that is built elsewhere may name a result of this checkout.
+                results = others if (project / file).is_file() else own
                 state = results.state_of(file)
                 found["results"][file] = {
                     "stale": state.is_stale,
                     "known": state.known,
                     "text": str(state),
-                    "facts": facts(stamp_of(root / file)),
+                    "facts": facts(stamp_of(results.root / file)),
                 }
         except UserError as error:
             raise UnknownResultError(f"{page}: {error}") from error
@@ -75,8 +76,8 @@ def states_of(project: Path, root: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def results_read(notebook: dict[str, Any], root: Path) -> list[str]:
-    """The stamped results that a stored notebook read, by their paths from the root.
+def results_read(notebook: dict[str, Any], project: Path) -> list[str]:
+    """The stamped results that a stored notebook read, by their paths from the project.
 
     What else it read in a folder of results (metrics, weights) must lie beside a stamped one.
 
@@ -87,7 +88,7 @@ def results_read(notebook: dict[str, Any], root: Path) -> list[str]:
     stamp = notebook.get("metadata", {}).get("nbkit", {}).get("stamp", {})
     files = [file for file in stamp.get("reads", {}) if FOLDER in Path(file).parts[:-1]]
     for file in files:
-        path = root / file
+        path = project / file
         results = [path] if path.suffix == ".json" else sorted(path.parent.glob("*.json"))
         if not results:
             raise UserError(f"{file} was read, but no stamped result lies beside it")

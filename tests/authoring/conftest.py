@@ -1,5 +1,6 @@
 """Fixtures of the authoring tests."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,17 @@ from tests.authoring.book import Book, code
 
 CHAPTER = "notebooks/01_small.md"
 NOTEBOOK = "notebooks/01_small.ipynb"
+STAMP = {
+    **{"commit": "abcdef0", "clean": True, "seeds": [1], "config": {}, "packages": {}},
+    **{"started": "2026-01-01T10:00", "ended": "2026-01-01T11:00", "device_name": "a processor"},
+}
+
+
+@pytest.fixture(autouse=True)
+def no_rounding_of_the_caller_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests say themselves under which roundings a page runs."""
+    for variable in ("ATEN_CPU_CAPABILITY", "MKL_CBWR"):
+        monkeypatch.delenv(variable, raising=False)
 
 
 def make_book(root: Path) -> Book:
@@ -22,7 +34,7 @@ def make_book(root: Path) -> Book:
         "from nbkit.losses import loss\n\n\ndef twice(x):\n    return loss(loss(x))\n",
     )
     made.write("nbkit/unused.py", "VALUE = 1\n")
-    made.write("studies/results/curve.json", '{"reward": [1, 2]}\n')
+    made.write("studies/results/curve.json", json.dumps({"stamp": STAMP, "reward": [1, 2]}))
     imports = "import json\nfrom pathlib import Path\n\nfrom nbkit.extra import twice"
     made.page(
         CHAPTER,
