@@ -32,6 +32,7 @@ from nbkit.cluster.checkpoints import Checkpoint, newest_step, read_newest, writ
 from nbkit.cluster.metrics_file import Row, append_row, cut_after, drop_half_line, read_rows
 from nbkit.cluster.preemption import STOP, Preempted, Preemption
 from nbkit.cluster.ranks import any_rank, barrier, check_group, rank, world_size
+from nbkit.cluster.run_folder import LAUNCH_VARIABLE
 from nbkit.cluster.trackers import Tracker, open_trackers
 
 FOLDER_VARIABLE = "NBKIT_RUN_FOLDER"
@@ -213,6 +214,8 @@ class Run:
         barrier()
         if self.folder is not None and self.is_main:
             stamp = self._origin.stamp() | {"ranks": self.world_size}
+            if os.environ.get(LAUNCH_VARIABLE):
+                stamp["launch"] = os.environ[LAUNCH_VARIABLE]
             provenance.write_json(self.folder / "stamp.json", stamp)
             provenance.write_json(self.folder / "result.json", {"stamp": stamp, **result})
             self._set_state("finished")

@@ -12,6 +12,8 @@ from nbkit.cluster.metrics_file import Row, read_rows, whole_lines
 
 SECONDS_AN_HOUR = 3600
 FACTS = "job.json"
+# The digest of the scripts that a run was submitted with; its stamp keeps it.
+LAUNCH_VARIABLE = "NBKIT_LAUNCH"
 
 
 @dataclass(frozen=True)
