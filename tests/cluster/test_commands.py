@@ -1,5 +1,6 @@
 """`nbkit job` and `nbkit runs`: what they show, what they write, what they refuse."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -403,16 +404,35 @@ def test_tensorboard_s_files_hold_the_curves(tmp_path, monkeypatch):
 
 
 def test_weights_and_biases_is_used_if_asked_for(tmp_path, monkeypatch):
-    calls = []
+    calls, ids = [], []
     run = SimpleNamespace(
         log=lambda row, step: calls.append((step, sorted(row))), finish=lambda: calls.append("end")
     )
-    fake = SimpleNamespace(init=lambda **given: calls.append(given["id"]) or run)
+    keys = ("project", "name")
+    fake = SimpleNamespace(
+        init=lambda **given: (
+            ids.append(given["id"]) or calls.append([given[k] for k in keys]) or run
+        )
+    )
     fake.__spec__ = SimpleNamespace(name="wandb")
     monkeypatch.setitem(sys.modules, "wandb", fake)
     monkeypatch.setenv("NBKIT_TRACKERS", "wandb")
     main(Config(run_folder=str(tmp_path / "job" / "label"), steps=1))
-    assert calls == ["job-label", (1, ["loss", "seconds", "seconds/step"]), "end"]
+    assert calls == [[None, "job-label"], (1, ["loss", "seconds", "seconds/step"]), "end"]
+    # Two jobs, each with the label and the stage that are usual; the first is stopped and resumes.
+    for job in ("one", "other"):
+        (tmp_path / job / "default").mkdir(parents=True)
+        (tmp_path / job / "default" / "job.json").write_text(json.dumps({"job": job}))
+        values = {"run_folder": str(tmp_path / job / "default"), "stage": "grpo"}
+        with contextlib.suppress(Preempted):
+            main(Config(**values, stop_at=2 if job == "one" else 0))
+    main(Config(run_folder=str(tmp_path / "one" / "default"), stage="grpo"))
+    assert [call for call in calls if isinstance(call, list)][1:] == [
+        ["one", "one-default-grpo"],
+        ["other", "other-default-grpo"],
+        ["one", "one-default-grpo"],
+    ]
+    assert ids[1] == ids[3] and len(set(ids)) == 3
     monkeypatch.delitem(sys.modules, "wandb")
     with pytest.raises(ValueError, match="which is not installed: run `pip install wandb`"):
         main(Config(run_folder=str(tmp_path / "b")))
