@@ -22,18 +22,27 @@ def render(
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; name what is not current, and fail.")
     ] = False,
+    variant: Variant = "",
+    to: Annotated[
+        Path | None, typer.Option(help="A folder for all files, also those that no script reads.")
+    ] = None,
 ) -> None:
-    """Write the launcher scripts and configurations of a job from its job.yaml."""
+    """Write the scripts and configurations that are kept of a job; with --variant print them."""
     from nbkit.cluster import render as tool
     from nbkit.cluster.job_file import JobError
 
     root = find_root()
+    if variant or to:
+        if job is None or check:
+            raise UserError("--variant and --to are for one job and not for --check; name the job")
+        render_one(job_folder(root, job), root, variant, to)
+        return
     folders = [job_folder(root, job)] if job else job_folders(root)
     problems: list[str] = []
     count = 0
     for folder in folders:
         try:
-            files = tool.render_all(folder, root)
+            files = tool.render_kept(folder, root)
             count += len(files)
             if check:
                 problems += tool.check(folder, files)
@@ -47,6 +56,24 @@ def render(
         raise UserError(shorten("\n".join(problems), root))
     says = "are what their job files give" if check else "are up to date"
     say(f"{count} files of {len(folders)} jobs {says}")
+
+
+def render_one(folder: Path, root: Path, variant: str, to: Path | None) -> None:
+    """Write all files of a job or a variant to a folder, or print those that its run would get."""
+    from nbkit.cluster.render import render, write
+
+    target = None if to is None else to.resolve()
+    try:
+        files = render(folder, root, variant=variant, to=target, extras=to is not None)
+        if to is None:
+            for file in files:
+                say(f"# ---- {file.path.name}\n{file.text}")
+            return
+        for file in files:
+            write(file)
+            say(f"{to / file.path.name}")
+    except ValueError as error:
+        raise UserError(shorten(str(error), root)) from error
 
 
 @app.command()
@@ -73,14 +100,18 @@ def submit(
         loaded = load_job(folder / JOB_FILE, variant=variant)
         check_submission(folder, root, loaded, variant, target)
         if local:
-            command = local_command(folder, loaded, target, variant, known_launcher(local))
+            launcher = known_launcher(local)
+            command = local_command(folder, root, loaded, target, variant, launcher)
         else:
             command = slurm_command(folder, root, target, variant)
         limits = f"{loaded.limits.requeues} requeues{budget_comment(loaded)}"
         say(f"# {folder.name}: {loaded.nodes} x {loaded.gpus} GPUs, {loaded.time}; {limits}")
         say(str(command))
         if not yes:
-            say("# Nothing was started: this was a dry run. Add --yes to start it.")
+            say(
+                "# Nothing was started: this was a dry run. Add --yes to write the scripts into "
+                "the run folder and start it."
+            )
             return
         if not local:
             say(start(command, root))

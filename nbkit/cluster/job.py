@@ -16,6 +16,8 @@ from pydantic import (
     model_validator,
 )
 
+from nbkit.cluster.quoting import SHELL_PREFIXES, SHELL_VARIABLES
+
 Backend = Literal[
     "single",
     "ddp",
@@ -36,25 +38,6 @@ Algorithm = Literal[
 Scalar = str | int | float | bool | None
 TIME = re.compile(r"(?:(\d{1,3})-)?(\d{1,2}):([0-5]\d):([0-5]\d)")
 SECONDS_AN_HOUR = 3600
-# Bash runs what BASH_ENV names, and computes what PS4 holds; the others steer the scripts.
-# To some it gives a meaning of its own: a text that is assigned to RANDOM, SRANDOM, HISTCMD or
-# OPTIND is computed as a number, and with it any command in an array's index.
-SHELL_VARIABLES = frozenset(
-    (
-        *("ENV", "IFS", "PATH", "PS0", "PS1", "PS2", "PS3", "PS4", "PROMPT_COMMAND", "SHELLOPTS"),
-        *("GLOBIGNORE", "CDPATH", "FUNCNEST", "UID", "EUID", "PPID", "POSIXLY_CORRECT"),
-        *("RANDOM", "SRANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "EPOCHREALTIME", "SHLVL"),
-        *("HISTCMD", "HISTFILE", "HISTSIZE", "HISTFILESIZE", "HISTCONTROL", "HISTIGNORE"),
-        *("OPTIND", "OPTERR", "OPTARG", "REPLY", "MAPFILE", "COPROC", "DIRSTACK", "FUNCNAME"),
-        *("GROUPS", "PIPESTATUS", "PWD", "OLDPWD", "TMOUT", "IGNOREEOF", "CHILD_MAX", "COLUMNS"),
-        *("LINES", "EXECIGNORE", "FIGNORE", "INPUTRC", "MAILCHECK", "MAILPATH", "TIMEFORMAT"),
-        *("INSIDE_EMACS", "HOSTFILE", "_"),
-    )
-)
-SHELL_PREFIXES = (
-    *("BASH", "COMP_", "READLINE_", "LD_", "NBKIT_"),
-    *("SLURM", "SBATCH", "SRUN", "MASTER_", "RANK", "WORLD_"),
-)
 MOST_HOURS, MOST_COST, PRICES = 100_000, 1e9, (0.001, 10_000)
 
 
@@ -261,6 +244,8 @@ class Job(Part):
         names = [stage.name for stage in self.stages]
         if len(set(names)) != len(names):
             raise ValueError("stages: two have one name; give each its own")
+        for name in sorted({*RUN_FOLDERS} & {*names}):
+            raise ValueError(f"stages: {name!r} is a folder of every run; give another name")
         self._check_arguments()
         if self.signal_seconds >= self.time_seconds:
             raise ValueError(
@@ -298,6 +283,7 @@ TRAINING = (
     *("model", "data", "backend", "precision"),
     *("micro_batch", "accumulation", "gradient_clipping"),
 )
+RUN_FOLDERS = ("attempts", "launch", "logs")  # beside the stages' own
 GIVEN_BY_LAUNCHERS = ("stage", "run_folder")
 
 

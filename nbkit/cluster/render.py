@@ -1,7 +1,13 @@
 """From job.yaml to the files under ``launch/``: scripts, Slurm file, configurations.
 
-Every file says that it is generated and carries the digest of its text, so that one edited by hand
-is found and never overwritten; JSON has no comments, so there only the text itself is compared.
+A script holds what differs from job to job: resources, environment, and the one command that is
+launched. What all share, such as signals, stages, requeues and ports, is in ``driver/``, which they
+read from the repository; ``driver/stages.sh`` says why it is bash.
+
+Kept in the repository is what a job's file gives without a variant. A variant is rendered when it
+is submitted, into its run folder. Every file says that it is generated and carries the digest of
+its text, so that one edited by hand is found and never overwritten; JSON has no comments, so there
+only the text itself is compared.
 """
 
 import hashlib
@@ -57,43 +63,47 @@ class Rendered:
         return "outdated" if is_generated(there) else "edited"
 
 
-def render(folder: Path, root: Path, *, variant: str = "") -> list[Rendered]:
+def render(
+    folder: Path, root: Path, *, variant: str = "", to: Path | None = None, extras: bool = False
+) -> list[Rendered]:
     """Make the files of a job, in memory.
 
     Args:
         folder: holds job.yaml and train.py.
         root: of the repository; the scripts run there.
-        variant: of those in job.yaml; its files go to a folder of their own.
+        variant: of those in job.yaml.
+        to: where the files belong, as RUN/launch; by default ``launch/`` beside job.yaml.
+        extras: also what no script reads: accelerate.yaml and, for ZeRO, ds_config.json.
 
     Raises:
         JobError: job.yaml is wrong, or the folder's name is no name for a job.
 
     """
-    name = folder.name
-    if not NAME.fullmatch(name):
+    if not NAME.fullmatch(folder.name):
         raise JobError(f"{folder}: a job's folder is named in small letters, digits, - and _")
     script = folder / SCRIPT
     job = load_job(folder / JOB_FILE, variant=variant, script=script if script.exists() else None)
-    launch = folder / LAUNCH / variant
+    launch = to or folder / LAUNCH
+    inside = launch.is_relative_to(root)
+    here = '"$(dirname -- "${BASH_SOURCE[0]}")"'
     values = {
         "job": job,
-        "name": name,
+        "name": folder.name,
         "job_folder": _from_root(folder, root),
         "launch_folder": _from_root(launch, root),
-        "up": os.path.relpath(root, launch),
-        "facts": json.dumps(facts(job, name, variant)),
+        "root": f"{here}/{sh(os.path.relpath(root, launch))}" if inside else sh(root),
+        "facts": json.dumps(facts(job, folder.name, variant)),
         "budget_comment": budget_comment(job),
         "mark": MARK,
     }
-    templates = ["torchrun.sh", "slurm.sbatch", "accelerate.yaml"]
-    templates += ["deepspeed.sh"] if job.is_deepspeed else []
+    names = ["torchrun.sh", "slurm.sbatch"]
+    names += ["deepspeed.sh"] if job.is_deepspeed else []
+    names += ["accelerate.yaml"] if extras else []
     files = [
-        Rendered(
-            launch / template, _signed(TEMPLATES.get_template(f"{template}.j2").render(values))
-        )
-        for template in templates
+        Rendered(launch / name, _signed(TEMPLATES.get_template(f"{name}.j2").render(values)))
+        for name in names
     ]
-    if job.is_deepspeed:
+    if extras and job.is_deepspeed:
         text = json.dumps(ds_config(job), indent=2) + "\n"
         files.append(Rendered(launch / "ds_config.json", text))
     for stage in job.stage_names:
@@ -103,16 +113,29 @@ def render(folder: Path, root: Path, *, variant: str = "") -> list[Rendered]:
     return files
 
 
-def render_all(folder: Path, root: Path) -> list[Rendered]:
-    """Make the files of a job and of all its variants."""
-    variants = ["", *variant_names(folder / JOB_FILE)]
-    for variant in variants[1:]:
+def launch_digest(folder: Path, root: Path, *, variant: str = "") -> str:
+    """One digest of a job's scripts and configurations, for the stamp of a run.
+
+    It is that of the files as they would be kept beside job.yaml, wherever the run's own belong.
+    """
+    return _digest("".join(file.text for file in render(folder, root, variant=variant)))
+
+
+def render_kept(folder: Path, root: Path) -> list[Rendered]:
+    """Make the files of a job that the repository keeps: those without a variant.
+
+    Raises:
+        JobError: job.yaml is wrong, in a variant or outside.
+
+    """
+    for variant in variant_names(folder / JOB_FILE):
         if not NAME.fullmatch(variant):
             raise JobError(
                 f"{folder / JOB_FILE}: variant {variant!r}: name it in small letters, digits, - "
                 "and _"
             )
-    return [file for variant in variants for file in render(folder, root, variant=variant)]
+        render(folder, root, variant=variant)
+    return render(folder, root)
 
 
 def write(file: Rendered) -> bool:
@@ -186,10 +209,6 @@ def is_generated(text: str) -> bool:
     """Whether a file is as `nbkit job render` once wrote it."""
     found = MARK_LINE.search(text)
     return found is not None and _digest(MARK_LINE.sub(f"{MARK}\n", text)) == found.group(1)
-
-
-def _from_template(path: Path, values: dict[str, Any]) -> Rendered:
-    return Rendered(path, _signed(TEMPLATES.get_template(f"{path.name}.j2").render(values)))
 
 
 def _signed(text: str) -> str:

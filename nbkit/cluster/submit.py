@@ -6,13 +6,25 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from nbkit.cluster.job import Job
 from nbkit.cluster.job_file import JobError, where
-from nbkit.cluster.render import JOB_FILE, LAUNCH, SCRIPT, check, render, render_all
+from nbkit.cluster.render import (
+    JOB_FILE,
+    LAUNCH,
+    SCRIPT,
+    Rendered,
+    check,
+    launch_digest,
+    render,
+    render_kept,
+    write,
+)
 from nbkit.runs import code_tree
+from nbkit.runs.run_folder import LAUNCH_VARIABLE, open_run
 
 # Runs where the training script's imports are: loads Config and lets pydantic judge the values; the
 # words for the back-end are judged by nbkit.parallel, and what must fit together, as a batch and a
@@ -55,10 +67,12 @@ sys.exit(3 if failed else 0)
 
 @dataclass(frozen=True)
 class Submission:
-    """A command and the run folder it writes to."""
+    """A command, the run folder it writes to, and the scripts that it starts from there."""
 
     command: tuple[str, ...]
     run: Path
+    files: tuple[Rendered, ...] = ()
+    digest: str = ""  # of these
 
     def __str__(self) -> str:
         """The command as one would type it."""
@@ -67,16 +81,16 @@ class Submission:
 
 def slurm_command(folder: Path, root: Path, run: Path, variant: str = "") -> Submission:
     """The ``sbatch`` command of a job."""
-    script = folder / LAUNCH / variant / "slurm.sbatch"
     command = (
         *("sbatch", "--parsable", f"--chdir={root}", f"--output={run}/logs/slurm-%j.out"),
-        *(str(script), str(run)),
+        *(str(run / LAUNCH / "slurm.sbatch"), str(run)),
     )
-    return Submission(command, run)
+    files, digest = _scripts(folder, root, run, variant)
+    return Submission(command, run, files, digest)
 
 
 def local_command(
-    folder: Path, job: Job, run: Path, variant: str = "", launcher: str = "torchrun"
+    folder: Path, root: Path, job: Job, run: Path, variant: str = "", launcher: str = "torchrun"
 ) -> Submission:
     """The command that runs a job of one node on this machine.
 
@@ -89,13 +103,19 @@ def local_command(
             f"{folder / JOB_FILE}: {folder.name} is a job of {job.nodes} nodes, which needs Slurm; "
             "take --local away, or choose a variant of one node"
         )
-    script = folder / LAUNCH / variant / f"{launcher}.sh"
-    if not script.is_file():
+    (files, digest), script = _scripts(folder, root, run, variant), run / LAUNCH / f"{launcher}.sh"
+    if script not in {file.path for file in files}:
         raise JobError(
             f"--local {launcher}: {script} does not exist: that launcher is for the back-ends of "
             f"ZeRO, and the job's is {job.backend}; take --local torchrun"
         )
-    return Submission(("bash", str(script), str(run)), run)
+    return Submission(("bash", str(script), str(run)), run, files, digest)
+
+
+def _scripts(folder: Path, root: Path, run: Path, variant: str) -> tuple[tuple[Rendered, ...], str]:
+    """The scripts of a run, and the digest of what they say."""
+    files = tuple(render(folder, root, variant=variant, to=run / LAUNCH))
+    return files, launch_digest(folder, root, variant=variant)
 
 
 def check_submission(folder: Path, root: Path, job: Job, variant: str, run: Path) -> None:
@@ -106,7 +126,7 @@ def check_submission(folder: Path, root: Path, job: Job, variant: str, run: Path
             file where the run folder should be, a name that the scripts cannot hold.
 
     """
-    stale = list(check(folder, render_all(folder, root)))
+    stale = list(check(folder, render_kept(folder, root)))
     if stale:
         raise JobError("\n".join(stale))
     if any(letter in str(run) + str(root) for letter in "%\\\n"):
@@ -119,14 +139,15 @@ def check_submission(folder: Path, root: Path, job: Job, variant: str, run: Path
             f"{run} or {root} holds a colon or a comma, at which a container's binds are cut; "
             "give a run folder without, and keep the repository in such a one"
         )
-    if (run / "job.json").exists():
-        from nbkit.runs.run_folder import open_run
-
-        if open_run(run).state == "finished":
-            raise JobError(f"{run} holds a finished run; give another --label or --run")
-    files = [file.path for file in render(folder, root, variant=variant)]
-    configs = [str(path) for path in files if path.name.startswith("config.")]
-    found = judge(folder / SCRIPT, root, dict.fromkeys(configs, job.world_size))
+    if (run / "job.json").exists() and open_run(run).state == "finished":
+        raise JobError(f"{run} holds a finished run; give another --label or --run")
+    with tempfile.TemporaryDirectory() as there:
+        files = render(folder, root, variant=variant, to=Path(there))
+        configs = [file for file in files if file.path.name.startswith("config.")]
+        for file in configs:
+            write(file)
+        names = [str(file.path) for file in configs]
+        found = judge(folder / SCRIPT, root, dict.fromkeys(names, job.world_size))
     if found:
         raise JobError("\n".join(_refusals(folder / JOB_FILE, variant, found)))
 
@@ -170,29 +191,20 @@ def _refusals(path: Path, variant: str, found: list[list[str]]) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def _remove_empty(folders: list[Path]) -> None:
-    """Take away folders, the innermost first, up to the first that holds something."""
-    for folder in folders:
-        if any(folder.iterdir()):
-            return
-        folder.rmdir()
-
-
 def submit(submission: Submission, root: Path) -> str:
     """Hand the job to Slurm; return what it printed.
 
     Raises:
-        JobError: Slurm is not there, or refused.
+        JobError: Slurm is not there, or refused; or a script there was edited by hand.
 
     """
-    new = _make_logs(submission)
+    new, variables = _prepare(submission), _environment(submission, root)
     try:
         done = subprocess.run(
-            submission.command, cwd=root, env=_environment(root), stdout=subprocess.PIPE,
-            text=True, check=False,
-        )  # fmt: skip
+            submission.command, cwd=root, env=variables, stdout=subprocess.PIPE, text=True
+        )
     except FileNotFoundError:
-        _remove_empty(new)
+        _take_back(new)
         raise JobError(
             f"{submission.command[0]} is not installed here; submit where Slurm is, or run the "
             "job on this machine with --local"
@@ -211,15 +223,15 @@ def run_here(submission: Submission, root: Path) -> bool:
         whether it has finished; False: it was stopped and can go on.
 
     Raises:
-        JobError: it failed.
+        JobError: it failed; or a script in the run folder was edited by hand.
 
     """
     from nbkit.runs.preemption import Preempted
 
-    new = _make_logs(submission)
+    new = [path for path in _prepare(submission) if path.is_dir()]  # its scripts tell what failed
     # Not SIG_IGN: the script would inherit it, and bash cannot trap what it was told to ignore.
     before = signal.signal(signal.SIGINT, lambda *_: None)
-    child = subprocess.Popen(submission.command, cwd=root, env=_environment(root))
+    child = subprocess.Popen(submission.command, cwd=root, env=_environment(submission, root))
     former = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
     try:
         status = child.wait()
@@ -232,25 +244,43 @@ def run_here(submission: Submission, root: Path) -> bool:
     return True
 
 
-def _environment(root: Path) -> dict[str, str]:
-    """This process's variables, and what is submitted: the commit and the digests of its code.
+def _environment(submission: Submission, root: Path) -> dict[str, str]:
+    """This process's variables, and what is submitted: commit, digests of its code and scripts.
 
-    The job compares them with the files that it finds when it starts, which may be much later.
+    The job compares the code with the files that it finds when it starts, which may be much later.
     """
+    variables = dict(os.environ) | {LAUNCH_VARIABLE: submission.digest}
     if code_tree.COMMIT_VARIABLE in os.environ:
-        return dict(os.environ)
-    return dict(os.environ) | code_tree.origin(root)
+        return variables
+    return variables | code_tree.origin(root)
 
 
-def _make_logs(submission: Submission) -> list[Path]:
-    """The folder of Slurm's logs, and all above it; return those that are new."""
-    logs = submission.run / "logs"
-    new = [path for path in (logs, *logs.parents) if not path.exists()]
+def _prepare(submission: Submission) -> list[Path]:
+    """Make the run folder, with Slurm's logs and the scripts; return what is new, innermost first.
+
+    Raises:
+        JobError: a script there was edited by hand.
+
+    """
+    logs, launch = submission.run / "logs", submission.run / LAUNCH
+    files = [file.path for file in submission.files]
+    new = [path for path in (*files, launch, logs, *logs.parents) if not path.exists()]
     logs.mkdir(parents=True, exist_ok=True)
-    return new
+    for file in submission.files:
+        write(file)
+    return [path for path in new if path.exists()]
+
+
+def _take_back(new: list[Path]) -> None:
+    """Take away new files, and new folders that hold nothing else."""
+    for path in new:
+        if not path.is_dir():
+            path.unlink()
+        elif not any(path.iterdir()):
+            path.rmdir()
 
 
 def _refuse(submission: Submission, status: int, new: list[Path]) -> None:
     if status:
-        _remove_empty(new)
+        _take_back(new)
         raise JobError(f"it ended with exit status {status}: {submission}")

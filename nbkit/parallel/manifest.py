@@ -7,6 +7,9 @@ new.
 
 import hashlib
 import json
+import re
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from nbkit.runs.checkpoints import BrokenCheckpointError
 from nbkit.runs.provenance import write_json
 
 NAME = "manifest.json"
+OWN = re.compile(r"__(\d+)_\d+\.distcp")  # the rank that wrote it stands in a shard's name
 
 
 class ManifestError(BrokenCheckpointError):
@@ -30,15 +34,42 @@ def digest(path: Path) -> str:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Name and hash of every file below a folder; ranks share the work and all get the result."""
-    names = sorted(
+    """Name and hash of every file below a folder; ranks share the work and all get the result.
+
+    On a network file system a rank may see late what another has just written, but its own files
+    at once. So a file counts if any rank sees it, and one that does hashes it.
+    """
+    rank = dist.get_rank() if dist.is_initialized() else 0
+    names = share(gather_objects(files_below(folder)), rank)
+    mine = {name: digest(folder / name) for name in names}
+    return {name: value for part in gather_objects(mine) for name, value in part.items()}
+
+
+def files_below(folder: Path) -> set[str]:
+    """The files that this process sees below a folder, but for the manifest."""
+    return {
         str(path.relative_to(folder))
         for path in folder.rglob("*")
         if path.is_file() and path.name != NAME
-    )
-    rank, size = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
-    mine = {name: digest(folder / name) for name in names[rank::size]}
-    return {name: value for part in gather_objects(mine) for name, value in part.items()}
+    }
+
+
+def share(seen: Sequence[AbstractSet[str]], rank: int) -> list[str]:
+    """The files that one rank hashes: its own, and its part of those whose writer is not known.
+
+    Args:
+        seen: by rank, the names of the files that it sees.
+        rank: of whom the share is.
+
+    """
+    mine = []
+    for number, name in enumerate(sorted(set().union(*seen))):
+        able = [other for other, names in enumerate(seen) if name in names]
+        named = OWN.fullmatch(Path(name).name)
+        writer = int(named[1]) if named else -1
+        if (writer if writer in able else able[number % len(able)]) == rank:
+            mine.append(name)
+    return mine
 
 
 def write_manifest(folder: Path, **facts: Any) -> None:

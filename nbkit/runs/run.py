@@ -14,7 +14,6 @@ loop stays a loop. Without a folder (on a page of the book) a run only remembers
         stamp.json  result.json
 """
 
-import fcntl
 import json
 import os
 import time
@@ -27,11 +26,12 @@ from typing import IO, Any, Self
 
 import torch
 
-from nbkit.runs import provenance
+from nbkit.runs import lock, provenance
 from nbkit.runs.checkpoints import Checkpoint, newest_step, read_newest, write_folder
 from nbkit.runs.metrics_file import Row, append_row, cut_after, drop_half_line, read_rows
 from nbkit.runs.preemption import STOP, Preempted, Preemption
 from nbkit.runs.ranks import any_rank, barrier, check_group, rank, world_size
+from nbkit.runs.run_folder import LAUNCH_VARIABLE
 from nbkit.runs.trackers import Tracker, open_trackers
 
 FOLDER_VARIABLE = "NBKIT_RUN_FOLDER"
@@ -213,6 +213,8 @@ class Run:
         barrier()
         if self.folder is not None and self.is_main:
             stamp = self._origin.stamp() | {"ranks": self.world_size}
+            if os.environ.get(LAUNCH_VARIABLE):
+                stamp["launch"] = os.environ[LAUNCH_VARIABLE]
             provenance.write_json(self.folder / "stamp.json", stamp)
             provenance.write_json(self.folder / "result.json", {"stamp": stamp, **result})
             self._set_state("finished")
@@ -247,15 +249,14 @@ class Run:
     def _open(self, folder: Path) -> None:
         if self.is_main:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = _locked(folder)
+            self._lock = lock.hold(folder)
             if read_state(folder) == "finished":
                 raise ValueError(f"{folder} has finished already; give the run another folder")
             self._compare(folder / "config.json")
             step = newest_step(folder / "checkpoints")
             cut_after(folder / "metrics.jsonl", step)
             drop_half_line(folder / "events.jsonl")
-            identity = f"{folder.parent.name}-{folder.name}"
-            self._trackers = open_trackers(folder, self.config, step, identity)
+            self._trackers = open_trackers(folder, self.config, step, stage=self.stage)
             self._set_state("running", ranks=self.world_size, **provenance.devices())
         self._remember(folder)
         self._preemption.install()
@@ -311,19 +312,6 @@ def read_state(folder: Path) -> str:
     """Return running, preempted, failed or finished, as a stage's folder says; "" if it is new."""
     path = folder / "state"
     return path.read_text().strip() if path.exists() else ""
-
-
-def _locked(folder: Path) -> IO[str]:
-    """Hold the folder for this process; the system lets go when the process ends, however."""
-    file = (folder / "lock").open("w")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        file.close()
-        raise RuntimeError(
-            f"another process writes to {folder}; wait for it, or give the run another folder"
-        ) from error
-    return file
 
 
 def _wait_for_gpu() -> None:

@@ -1,6 +1,5 @@
 """Read a run folder: its stages, how far each is, what all attempts have cost."""
 
-import fcntl
 import json
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,10 +7,13 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
+from nbkit.runs.lock import is_held
 from nbkit.runs.metrics_file import Row, read_rows, whole_lines
 
 SECONDS_AN_HOUR = 3600
 FACTS = "job.json"
+# The digest of the scripts that a run was submitted with; its stamp keeps it.
+LAUNCH_VARIABLE = "NBKIT_LAUNCH"
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class StageFolder:
         """new, running, preempted, interrupted (killed without a word), failed or finished."""
         path = self.path / "state"
         state = path.read_text(errors="replace").strip() if path.exists() else "new"
-        return "interrupted" if state == "running" and not self._is_locked() else state
+        # Whoever wrote "running" holds the lock; where there are no locks its word must do.
+        return "interrupted" if state == "running" and is_held(self.path) is False else state
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -64,18 +67,6 @@ class StageFolder:
         if missing:
             raise ValueError(f"{path} has no {', '.join(missing)}; run the stage again")
         return content
-
-    def _is_locked(self) -> bool:
-        """Whether the process that wrote "running" is still there."""
-        lock = self.path / "lock"
-        if not lock.exists():
-            return False
-        with lock.open("r+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-        return False
 
 
 @dataclass(frozen=True)

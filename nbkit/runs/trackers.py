@@ -5,11 +5,15 @@ environment, set by the launcher from `trackers` in job.yaml.
 """
 
 import os
+import secrets
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
+from nbkit.runs.run_folder import FACTS, read_json
+
 VARIABLE = "NBKIT_TRACKERS"
+ID = "wandb_id"
 KNOWN = ("tensorboard", "wandb")
 
 
@@ -43,13 +47,27 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    """One W&B run a run folder, continued when it resumes."""
+    """One W&B run a stage's folder, continued when it resumes.
 
-    def __init__(self, folder: Path, config: dict[str, Any], identity: str) -> None:
+    W&B takes two runs of one id for one, so the id is drawn by lot and kept in the folder; names
+    of folders, such as `default/grpo`, are those of other jobs and of other people too. The project
+    is the job's name, unless the environment variable `WANDB_PROJECT` says another.
+    """
+
+    def __init__(self, folder: Path, config: dict[str, Any], stage: str) -> None:
         import wandb
 
+        root = folder.parent if stage else folder
+        job = root / FACTS
+        facts = read_json(job) if job.exists() else {}
+        names = (facts.get("job") or root.parent.name, root.name, stage)
         self._run: Any = wandb.init(
-            dir=str(folder), id=identity, name=identity, resume="allow", config=config
+            dir=str(folder),
+            project=os.environ.get("WANDB_PROJECT") or facts.get("job"),
+            id=_kept_id(folder / ID),
+            name="-".join(filter(None, names)),
+            resume="allow",
+            config=config,
         )
 
     def log(self, step: int, row: dict[str, float]) -> None:
@@ -61,14 +79,25 @@ class WeightsAndBiases:
         self._run.finish()
 
 
-def open_trackers(folder: Path, config: dict[str, Any], step: int, identity: str) -> list[Tracker]:
+def _kept_id(path: Path) -> str:
+    """The id in a file, which is written on the first call."""
+    if not path.exists():
+        new = path.with_name(path.name + ".new")
+        new.write_text(secrets.token_hex(8) + "\n")
+        new.replace(path)
+    return path.read_text().strip()
+
+
+def open_trackers(
+    folder: Path, config: dict[str, Any], step: int, *, stage: str = ""
+) -> list[Tracker]:
     """Open those that the environment names.
 
     Args:
-        folder: of the run.
+        folder: of the stage, or of a run that has none.
         config: shown beside the curves.
         step: that the run resumes from; 0 for a new one.
-        identity: a name for the run that stays the same when it resumes.
+        stage: its name; "" if there are none.
 
     Raises:
         ValueError: a name that is not known, or W&B where it is not installed.
@@ -90,5 +119,5 @@ def open_trackers(folder: Path, config: dict[str, Any], step: int, identity: str
                 "trackers name wandb, which is not installed: run `pip install wandb`, or take it "
                 "out of `trackers` in job.yaml"
             )
-        opened.append(WeightsAndBiases(folder, config, identity))
+        opened.append(WeightsAndBiases(folder, config, stage))
     return opened

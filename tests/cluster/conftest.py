@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from nbkit.cluster.render import render_all, write
+from nbkit.cluster.render import render, render_kept, write
 
 REPOSITORY = Path(__file__).parents[2]
+DRIVER = REPOSITORY / "nbkit" / "cluster" / "driver"
 TINY = Path(__file__).with_name("tiny_train.py")
 JOB: dict[str, Any] = {
     "description": "A tiny regression on processors.",
@@ -29,6 +30,13 @@ BIG = JOB | {"backend": "zero3", "gpus": 8, "nodes": 2}
 BIG.pop("processes")
 
 MakeJob = Callable[..., Path]
+
+
+def with_extras(launch: Path) -> Path:
+    """A folder with all files of a rendered job, those too that no script reads."""
+    for file in render(launch.parent, REPOSITORY, to=launch.parent / "all", extras=True):
+        write(file)
+    return launch.parent / "all"
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +59,7 @@ def write_job(folder: Path, content: dict[str, Any], script: Path = TINY) -> Pat
 
 def render_job(folder: Path, content: dict[str, Any], script: Path = TINY) -> Path:
     """The same with its generated files; returns the folder of these."""
-    for file in render_all(write_job(folder, content, script), REPOSITORY):
+    for file in render_kept(write_job(folder, content, script), REPOSITORY):
         write(file)
     return folder / "launch"
 

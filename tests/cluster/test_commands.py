@@ -1,5 +1,7 @@
 """`nbkit job` and `nbkit runs`: what they show, what they write, what they refuse."""
 
+import contextlib
+import hashlib
 import json
 import os
 import re
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 
 from nbkit.cluster import commands
 from nbkit.cluster.job_file import JobError
+from nbkit.cluster.render import render
 from nbkit.cluster.report import pictures, thin
 from nbkit.cluster.report import report as report_of
 from nbkit.cluster.runs_commands import compare as compare_command
@@ -67,7 +70,8 @@ def test_submit_shows_the_exact_command_and_starts_nothing(make_job, tmp_path, c
     output = capsys.readouterr().out.splitlines()
     assert output[1] == (
         f"sbatch --parsable --chdir={REPOSITORY} '--output={tmp_path}/it'\"'\"'s a run/logs/"
-        f"slurm-%j.out' {folder}/launch/slurm.sbatch '{tmp_path}/it'\"'\"'s a run'"
+        f"slurm-%j.out' '{tmp_path}/it'\"'\"'s a run/launch/slurm.sbatch' "
+        f"'{tmp_path}/it'\"'\"'s a run'"
     )
     assert "this was a dry run" in output[2] and not run.exists()
 
@@ -82,7 +86,12 @@ def test_submit_yes_runs_the_command_that_it_shows(make_job, tmp_path, capsys, m
     monkeypatch.setenv("PATH", str(sbatch.parent))
     commands.submit(str(folder), run=tmp_path / "run", yes=True)
     assert "4711" in capsys.readouterr().out.splitlines()
-    assert (tmp_path / "got").read_text().splitlines()[-1] == str(tmp_path / "run")
+    assert (tmp_path / "got").read_text().splitlines()[-2:] == [
+        str(tmp_path / "run" / "launch" / "slurm.sbatch"),
+        str(tmp_path / "run"),
+    ]
+    names = {path.name for path in (tmp_path / "run" / "launch").iterdir()}
+    assert names == {"slurm.sbatch", "torchrun.sh", "config.yaml"}
     sbatch.write_text("#!/bin/bash\nexit 1\n")
     with pytest.raises(UserError, match="it ended with exit status 1: sbatch --parsable"):
         commands.submit(str(folder), run=tmp_path / "other" / "run", yes=True)
@@ -90,6 +99,54 @@ def test_submit_yes_runs_the_command_that_it_shows(make_job, tmp_path, capsys, m
     with pytest.raises(UserError, match="sbatch is not installed here; submit where Slurm is"):
         commands.submit(str(folder), run=tmp_path / "other" / "run", yes=True)
     assert (tmp_path / "run" / "logs").is_dir() and not (tmp_path / "other").exists()
+
+
+@pytest.mark.usefixtures("values_unchecked")
+def test_a_variant_is_submitted_from_its_run_folder(make_job, tmp_path, monkeypatch):
+    folder = make_job(variants={"three": {"processes": 3}}).parent
+    sbatch = tmp_path / "bin" / "sbatch"
+    sbatch.parent.mkdir()
+    sbatch.write_text(f'#!/bin/bash\necho "$NBKIT_LAUNCH" >{tmp_path}/digest\n')
+    sbatch.chmod(0o755)
+    monkeypatch.setenv("PATH", str(sbatch.parent))
+    digests = {}
+    for variant in ("", "three"):
+        commands.submit(str(folder), variant=variant, run=tmp_path / f"run{variant}", yes=True)
+        digests[variant] = (tmp_path / "digest").read_text().strip()
+    assert "--nproc-per-node=3" in (tmp_path / "runthree" / "launch" / "torchrun.sh").read_text()
+    assert len(set(digests.values())) == 2
+    # Where the run lies does not count: the digest is that of the files beside job.yaml.
+    kept = "".join(file.text for file in render(folder, REPOSITORY))
+    assert digests[""] == hashlib.sha256(kept.encode()).hexdigest()[:16]
+    script = tmp_path / "runthree" / "launch" / "torchrun.sh"
+    script.write_text(script.read_text() + "# by hand\n")
+    with pytest.raises(UserError, match=r"torchrun.sh was edited by hand"):
+        commands.submit(str(folder), variant="three", run=tmp_path / "runthree", yes=True)
+
+
+def test_a_stamp_keeps_the_digest_of_the_scripts(tmp_path, monkeypatch):
+    monkeypatch.setenv("NBKIT_LAUNCH", "0123456789abcdef")
+    main(Config(run_folder=str(tmp_path / "a"), steps=1))
+    monkeypatch.delenv("NBKIT_LAUNCH")
+    main(Config(run_folder=str(tmp_path / "b"), steps=1))
+    stamps = [json.loads((tmp_path / name / "stamp.json").read_text()) for name in "ab"]
+    assert stamps[0]["launch"] == "0123456789abcdef" and "launch" not in stamps[1]
+
+
+def test_render_shows_a_variant_or_writes_all_its_files(make_job, tmp_path, capsys):
+    folder = make_job(base=BIG, variants={"small": {"nodes": 1}}).parent
+    commands.render(str(folder), variant="small")
+    shown = capsys.readouterr().out
+    assert "--nnodes=1" in shown and "--nnodes=2" not in shown and "drive_slurm_job" in shown
+    commands.render(str(folder), variant="small", to=tmp_path / "to")
+    names = {path.name for path in (tmp_path / "to").iterdir()}
+    scripts = {"torchrun.sh", "deepspeed.sh", "slurm.sbatch", "config.yaml"}
+    assert names == scripts | {"accelerate.yaml", "ds_config.json"}
+    assert {path.name for path in (folder / "launch").iterdir()} == scripts
+    with pytest.raises(UserError, match="name the job"):
+        commands.render(variant="small")
+    with pytest.raises(UserError, match="there is no variant 'other'"):
+        commands.render(str(folder), variant="other")
 
 
 def script_of(tmp_path: Path, text: str) -> Submission:
@@ -188,7 +245,7 @@ def test_render_writes_then_finds_nothing_to_do(make_job, capsys):
     commands.render(str(folder))
     assert "torchrun.sh: written" in capsys.readouterr().out
     commands.render(str(folder), check=True)
-    assert "4 files of 1 jobs are what their job files give" in capsys.readouterr().out
+    assert "3 files of 1 jobs are what their job files give" in capsys.readouterr().out
 
 
 def test_status_says_how_far_each_run_is(tmp_path):
@@ -345,16 +402,35 @@ def test_tensorboard_s_files_hold_the_curves(tmp_path, monkeypatch):
 
 
 def test_weights_and_biases_is_used_if_asked_for(tmp_path, monkeypatch):
-    calls = []
+    calls, ids = [], []
     run = SimpleNamespace(
         log=lambda row, step: calls.append((step, sorted(row))), finish=lambda: calls.append("end")
     )
-    fake = SimpleNamespace(init=lambda **given: calls.append(given["id"]) or run)
+    keys = ("project", "name")
+    fake = SimpleNamespace(
+        init=lambda **given: (
+            ids.append(given["id"]) or calls.append([given[k] for k in keys]) or run
+        )
+    )
     fake.__spec__ = SimpleNamespace(name="wandb")
     monkeypatch.setitem(sys.modules, "wandb", fake)
     monkeypatch.setenv("NBKIT_TRACKERS", "wandb")
     main(Config(run_folder=str(tmp_path / "job" / "label"), steps=1))
-    assert calls == ["job-label", (1, ["loss", "seconds", "seconds/step"]), "end"]
+    assert calls == [[None, "job-label"], (1, ["loss", "seconds", "seconds/step"]), "end"]
+    # Two jobs, each with the label and the stage that are usual; the first is stopped and resumes.
+    for job in ("one", "other"):
+        (tmp_path / job / "default").mkdir(parents=True)
+        (tmp_path / job / "default" / "job.json").write_text(json.dumps({"job": job}))
+        values = {"run_folder": str(tmp_path / job / "default"), "stage": "grpo"}
+        with contextlib.suppress(Preempted):
+            main(Config(**values, stop_at=2 if job == "one" else 0))
+    main(Config(run_folder=str(tmp_path / "one" / "default"), stage="grpo"))
+    assert [call for call in calls if isinstance(call, list)][1:] == [
+        ["one", "one-default-grpo"],
+        ["other", "other-default-grpo"],
+        ["one", "one-default-grpo"],
+    ]
+    assert ids[1] == ids[3] and len(set(ids)) == 3
     monkeypatch.delitem(sys.modules, "wandb")
     with pytest.raises(ValueError, match="which is not installed: run `pip install wandb`"):
         main(Config(run_folder=str(tmp_path / "b")))

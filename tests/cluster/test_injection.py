@@ -5,6 +5,7 @@ stand-in for Python that writes down its environment and arguments; then no file
 exist, and each value must have arrived letter by letter.
 """
 
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -15,9 +16,9 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from nbkit.cluster.job_file import JobError, load_job
-from nbkit.cluster.render import render_all, write
+from nbkit.cluster.render import render, render_kept, write
 
-from .conftest import JOB, REPOSITORY, write_job
+from .conftest import DRIVER, JOB, REPOSITORY, write_job
 
 RECORD = """#!/bin/bash
 { printf '%s\\0' "$@"; } >"$RECORDS/arguments"
@@ -71,8 +72,9 @@ def render_in(folder: Path, content: dict) -> Path | None:
         (folder / "records" / name).write_text(text)
         (folder / "records" / name).chmod(0o755)
     job = write_job(folder / "jobs" / "tiny", content)
+    shutil.copytree(DRIVER, folder / DRIVER.relative_to(REPOSITORY))
     try:
-        for file in render_all(job, folder):
+        for file in (*render_kept(job, folder), *render(job, folder, to=job / "all", extras=True)):
             write(file)
     except JobError as error:
         # Refused with file and line, which is as good.
@@ -115,7 +117,7 @@ def test_texts_arrive_letter_by_letter(description, value, note, venv, model):
             program.parent.mkdir(parents=True, exist_ok=True)
             program.write_text(RECORD)
             program.chmod(0o755)
-            comments = (launch / "accelerate.yaml").read_text()
+            comments = (launch.parent / "all" / "accelerate.yaml").read_text()
             assert set(yaml.safe_load(comments)) == ACCELERATE
             for script in ("torchrun.sh", "deepspeed.sh", "slurm.sbatch"):
                 run_script(folder, launch, script, SLURM if script == "slurm.sbatch" else {})

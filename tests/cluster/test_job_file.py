@@ -90,6 +90,7 @@ def test_a_variant_replaces_values_and_keeps_the_rest(tmp_path):
         ("cost: 1000", "cots: 1000", "job.yaml:14: limits.cots: there is no such field; did you"),
         ("  price_per_gpu_hour: 2.5\n", "", "job.yaml:11: limits.cost needs limits.price_per_gp"),
         ("name: dpo", "name: sft", "job.yaml:15: stages: two have one name"),
+        ("name: dpo", "name: logs", "job.yaml:15: stages: 'logs' is a folder of every run"),
         ("name: dpo", "name: 'a b'", "job.yaml:17: stages.1.name: 'a b' is not allowed"),
         ("nodes: 2", "nodes: 2\nsignal_seconds: 0", "job.yaml:6: signal_seconds: 0: input should"),
         ("backend: zero3-offload", "backend: single", "'single' is for one process, and this job"),

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from torch.distributed.launcher.api import LaunchConfig
 
-from .conftest import REPOSITORY
+from .conftest import REPOSITORY, with_extras
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -42,7 +42,12 @@ def test_both_end_at_the_same_weights(make_job, tmp_path):
     run(
         [
             *(sys.executable, "-c", program, "launch"),
-            *("--config_file", str(launch / "accelerate.yaml"), "--main_process_port", "0"),
+            *(
+                "--config_file",
+                str(with_extras(launch) / "accelerate.yaml"),
+                "--main_process_port",
+                "0",
+            ),
             *(str(launch.parent / "train.py"), str(launch / "config.yaml")),
         ],
         NBKIT_RUN_FOLDER=str(tmp_path / "accelerate"),

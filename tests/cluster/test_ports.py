@@ -1,19 +1,21 @@
 """FAULTS D20 (iii): the rendezvous port of generated Slurm scripts, run as the bash that it is."""
 
+import re
 import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from .conftest import DRIVER
+
 SYSTEM = (32768, 60999)  # Linux's default
 
 
 @pytest.fixture
-def port_code(make_job) -> str:
-    """The functions of the rendered Slurm file."""
-    text = (make_job() / "slurm.sbatch").read_text()
-    return text[text.index("port_is_used()") : text.index("launch() {")]
+def port_code() -> str:
+    """The functions that the rendered scripts use."""
+    return f"source {DRIVER / 'ports.sh'}"
 
 
 def ports(code: str, *calls: str, expect: int = 0) -> list[int]:
@@ -68,8 +70,18 @@ def test_one_port_for_all_nodes_of_a_job(make_job):
     """It is chosen in the batch script, which runs once, and handed on in the environment."""
     launch = make_job(base={"backend": "ddp", "gpus": 8, "nodes": 4}, **DESCRIBED)
     slurm, node = ((launch / name).read_text() for name in ("slurm.sbatch", "torchrun.sh"))
+    assert "driver/slurm.sh\ndrive_slurm_job " in slurm and "choose_port" not in slurm + node
+    slurm = (DRIVER / "slurm.sh").read_text()
     assert slurm.count("$(choose_port") == 1 and "export MASTER_ADDR MASTER_PORT" in slurm
+    assert "torchrun_rendezvous" in node
+    node = functions(DRIVER / "node.sh")["torchrun_rendezvous"]
     assert "choose_port" not in node and "endpoint=$MASTER_ADDR:$MASTER_PORT" in node
+
+
+def functions(script: Path) -> dict[str, str]:
+    """The body of each function of a script, by its name."""
+    found = re.finditer(r"^(\w+)\(\) \{\n(.*?)^\}$", script.read_text(), re.DOTALL | re.MULTILINE)
+    return {match[1]: match[2] for match in found}
 
 
 DESCRIBED = {"description": "x", "algorithm": "sft", "time": "01:00:00"}

@@ -12,11 +12,11 @@ import torch
 import yaml
 
 from nbkit.cluster.commands import job_folders
-from nbkit.cluster.job_file import JobError
-from nbkit.cluster.render import check, render_all, write
+from nbkit.cluster.job_file import JobError, variant_names
+from nbkit.cluster.render import check, render, render_kept, write
 from nbkit.parallel import ParallelConfig, zero
 
-from .conftest import BIG, JOB, REPOSITORY, render_job
+from .conftest import BIG, DRIVER, JOB, REPOSITORY, render_job, with_extras
 
 STAGES = [{"name": "sft"}, {"name": "ppo", "arguments": {"steps": 5}}]
 SHAPES = {
@@ -53,14 +53,41 @@ def test_scripts_pass_shellcheck(make_job):
         if os.environ.get("NBKIT_REQUIRE_SLURM") == "1":
             pytest.fail("shellcheck is not installed; CI must have it")
         pytest.skip("shellcheck is not installed here")
-    scripts = [REPOSITORY / ".ci" / "slurm", REPOSITORY / ".ci" / "run"]
+    scripts = [REPOSITORY / ".ci" / "slurm", REPOSITORY / ".ci" / "run", *DRIVER.iterdir()]
     for shape, changes in SHAPES.items():
         launch = make_job(shape, **changes)
         scripts += [*launch.glob("*.sh"), launch / "slurm.sbatch"]
     for folder in job_folders(REPOSITORY):  # those of the book, without their variants
         scripts += [*(folder / "launch").glob("*.s[hb]*")]
-    done = subprocess.run(["shellcheck", *scripts], capture_output=True, text=True)
+    done = subprocess.run(
+        ["shellcheck", "--external-sources", *scripts],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout
+
+
+GOLDEN = REPOSITORY / "tests" / "cluster" / "golden"
+MOST_LINES = 60
+
+
+@pytest.mark.parametrize("name", ["torchrun.sh", "deepspeed.sh", "slurm.sbatch", "config.sft.yaml"])
+def test_a_template_gives_what_it_gave(name):
+    """Letter by letter; golden/job.yaml says what to do after a wanted change."""
+    files = {file.path.name: file for file in render(GOLDEN, REPOSITORY)}
+    assert (GOLDEN / "launch" / name).read_text() == files[name].text
+
+
+def test_scripts_are_short_enough_to_be_read(make_job):
+    kept = [GOLDEN, *job_folders(REPOSITORY)]
+    jobs = [(f, variant) for f in kept for variant in ("", *variant_names(f / "job.yaml"))]
+    jobs += [(make_job(shape, **changes).parent, "") for shape, changes in SHAPES.items()]
+    for folder, variant in jobs:
+        for file in render(folder, REPOSITORY, variant=variant):
+            if file.path.suffix in (".sh", ".sbatch"):
+                lines = len(file.text.splitlines())
+                assert lines <= MOST_LINES, f"{file.path} of {variant!r} has {lines} lines"
 
 
 def test_slurm_file_asks_for_what_the_job_says(make_job):
@@ -107,7 +134,7 @@ def test_training_script_gets_its_values_a_file_a_stage(make_job):
     ],
 )
 def test_deepspeed_settings(make_job, backend, stage, optimiser, parameters):
-    launch = make_job(base=BIG, backend=backend)
+    launch = with_extras(make_job(base=BIG, backend=backend))
     settings = json.loads((launch / "ds_config.json").read_text())
     zero = settings["zero_optimization"]
     assert zero["stage"] == stage
@@ -128,7 +155,7 @@ def spread_job(folder, base, **changes):
     fields = ("stage", "backend", "precision", "micro_batch", "accumulation", "gradient_clipping")
     lines = [f"    {name}: str = ''\n" for name in (*fields, "checkpointing")]
     (folder / "script.py").write_text("class Config:\n" + "".join(lines))
-    return render_job(folder / "tiny", base | changes, folder / "script.py")
+    return with_extras(render_job(folder / "tiny", base | changes, folder / "script.py"))
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
@@ -182,20 +209,26 @@ def test_accelerate_s_file_follows_the_job(tmp_path):
 
 def test_files_of_deepspeed_only_where_it_is_used(make_job):
     names = {path.name for path in make_job().iterdir()}
-    assert names == {"torchrun.sh", "slurm.sbatch", "accelerate.yaml", "config.yaml"}
+    assert names == {"torchrun.sh", "slurm.sbatch", "config.yaml"}
+    names = {path.name for path in make_job("big", base=BIG).iterdir()}
+    assert names == {"torchrun.sh", "deepspeed.sh", "slurm.sbatch", "config.yaml"}
 
 
-def test_variants_have_folders_of_their_own(make_job):
+def test_variants_are_rendered_where_they_are_wanted_and_not_kept(make_job, tmp_path):
     launch = make_job(variants={"h100": {"gpus": 8, "processes": None}})
-    assert "--nproc-per-node=8" in (launch / "h100" / "torchrun.sh").read_text()
     assert "--nproc-per-node=2" in (launch / "torchrun.sh").read_text()
+    assert not any(path.is_dir() for path in launch.iterdir())
+    to = tmp_path / "run" / "launch"
+    files = render(launch.parent, REPOSITORY, variant="h100", to=to)
+    assert {file.path.parent for file in files} == {to}
+    assert "--nproc-per-node=8" in next(f.text for f in files if f.path.name == "torchrun.sh")
 
 
 def test_what_is_not_current_is_named(make_job):
     folder = make_job().parent
 
     def findings() -> list[str]:
-        found = check(folder, render_all(folder, REPOSITORY))
+        found = check(folder, render_kept(folder, REPOSITORY))
         return [line.replace(f"{folder}/", "") for line in found]
 
     assert findings() == []
@@ -206,7 +239,7 @@ def test_what_is_not_current_is_named(make_job):
         "launch/torchrun.sh: was edited by hand; it is generated: take the edit into job.yaml"
     ]
     with pytest.raises(JobError, match=r"torchrun.sh was edited by hand"):
-        [write(file) for file in render_all(folder, REPOSITORY)]
+        [write(file) for file in render_kept(folder, REPOSITORY)]
     script.write_text(text)
     (folder / "launch" / "old.sh").touch()
     (folder / "launch" / "config.yaml").unlink()
@@ -217,7 +250,7 @@ def test_what_is_not_current_is_named(make_job):
         "launch/config.yaml: does not exist; run `nbkit job render`",
         "launch/old.sh: job.yaml gives no such file; delete it",
     ]
-    assert [write(file) for file in render_all(folder, REPOSITORY)].count(True) == 2
+    assert [write(file) for file in render_kept(folder, REPOSITORY)].count(True) == 2
     (folder / "train.py").unlink()
     assert "train.py: does not exist" in findings()[-1]
 
@@ -238,7 +271,7 @@ def test_the_budget_must_leave_time_for_an_attempt(make_job):
 @pytest.mark.slow
 def test_accelerate_and_deepspeed_accept_their_files(make_job):
     """Their own parsers read them; DeepSpeed's checks every key that it knows."""
-    launch = make_job(base=BIG, nodes=1, gpus=1, backend="zero3-offload")
+    launch = with_extras(make_job(base=BIG, nodes=1, gpus=1, backend="zero3-offload"))
     script = (
         "import json, sys\n"
         "from deepspeed.runtime.config import DeepSpeedConfig\n"
@@ -254,7 +287,7 @@ def test_accelerate_and_deepspeed_accept_their_files(make_job):
         "        assert key in known, key\n"
         "    print(given.distributed_type)\n"
     )
-    sharded = make_job("sharded", base=BIG, nodes=1, backend="fsdp2")
+    sharded = with_extras(make_job("sharded", base=BIG, nodes=1, backend="fsdp2"))
     files = [launch / "ds_config.json", launch / "accelerate.yaml", sharded / "accelerate.yaml"]
     done = subprocess.run(
         [sys.executable, "-c", script, *files],
