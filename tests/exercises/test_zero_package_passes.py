@@ -10,7 +10,7 @@ from nbkit.exercises.chapter_34.batch import NAMES, batch_sizes
 from nbkit.exercises.chapter_34.memory import zero_memory
 from nbkit.exercises.check import verdict_on
 from nbkit.exercises.proof import bench_for
-from nbkit.parallel.memory import zero_bytes
+from nbkit.memory import zero_bytes
 from nbkit.parallel.shards import cut
 
 pytestmark = pytest.mark.chapter(34)

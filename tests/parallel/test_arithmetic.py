@@ -4,9 +4,9 @@ import socket
 
 import pytest
 
+from nbkit.memory import traffic_bytes, zero_bytes
 from nbkit.parallel.buckets import make_buckets
 from nbkit.parallel.handover import sent_elements
-from nbkit.parallel.memory import traffic_bytes, zero_bytes
 from nbkit.parallel.ports import reserved_port
 from nbkit.parallel.ring import bytes_sent
 from nbkit.parallel.streams import GlobalBatches, mine, rank_seed
