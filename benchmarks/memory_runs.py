@@ -33,7 +33,7 @@ def checkpointed(module: Any) -> None:
 class Numbers:
     """A vocabulary whose words are its ids; nothing it samples is an EOS."""
 
-    pad_id, eos_id = 0, -1
+    pad_id, eos_id = 0, None
 
     def encode(self, text: str) -> list[int]:
         return [int(word) for word in text.split()]
