@@ -6,8 +6,6 @@ The same float32 data, one process, one thread, the two in turn. Processor secon
 work on the machine disturbs less than those of the clock.
 """
 
-import statistics
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,10 +13,10 @@ import numpy as np
 import torch
 import typer
 from gymnasium import spaces
+from side_by_side import ratios, spread, start, timed_in_turn
 from stable_baselines3.common.buffers import RolloutBuffer
 
 from nbkit.advantages import gae
-from nbkit.runs import provenance
 
 STEPS, ENVS, GAMMA, LAM = 2048, 1024, 0.99, 0.95
 ROUNDS = 15
@@ -60,23 +58,12 @@ def measure(steps: int, envs: int, rounds: int) -> dict[str, Any]:
     data = rollout(steps, envs)
     buffer = filled_buffer(data)
     difference = float(np.abs(ours(data) - theirs(buffer, data)).max())
-    times: dict[str, list[float]] = {"sb3": [], "ours": []}
-    for _ in range(rounds):
-        start = time.process_time()
-        theirs(buffer, data)
-        middle = time.process_time()
-        ours(data)
-        times["sb3"].append(middle - start)
-        times["ours"].append(time.process_time() - middle)
-    pairs = [b / a for a, b in zip(times["sb3"], times["ours"], strict=True)]
+    contestants = {"sb3": lambda: theirs(buffer, data), "ours": lambda: ours(data)}
+    times = timed_in_turn(contestants, rounds, gpu=False)
     return {
         "seconds": times,
-        "median_seconds": {name: statistics.median(t) for name, t in times.items()},
-        "ours_over_sb3": {
-            "median": statistics.median(pairs),
-            "least": min(pairs),
-            "most": max(pairs),
-        },
+        "median_seconds": {name: spread(taken).median for name, taken in times.items()},
+        "ours_over_sb3": spread(ratios(times["ours"], times["sb3"]))._asdict(),
         "largest_difference": difference,
     }
 
@@ -89,7 +76,7 @@ def main(
     torch.set_num_threads(1)
     steps, envs, rounds = (64, 8, 2) if quick else (STEPS, ENVS, ROUNDS)
     config = {"steps": steps, "envs": envs, "gamma": GAMMA, "lam": LAM, "rounds": rounds}
-    started = provenance.start(seeds=[0], config=config, watched=("nbkit", "benchmarks"))
+    record = start(out, seeds=[0], config=config)
     result = measure(steps, envs, rounds)
     ratio, median = result["ours_over_sb3"], result["median_seconds"]
     print(
@@ -97,8 +84,7 @@ def main(
         f"ours / SB3 {ratio['median']:.2f} ({ratio['least']:.2f} to {ratio['most']:.2f}); "
         f"largest difference {result['largest_difference']:.1e}"
     )
-    if out:
-        provenance.write_json(out, {"stamp": started.stamp(), **result})
+    record.finish(result)
 
 
 if __name__ == "__main__":

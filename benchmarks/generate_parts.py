@@ -1,19 +1,13 @@
 """The measurements of `benchmarks/generate.py`, one function each; plain data out."""
 
-import statistics
-import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from decode_loops import padded_loop
-from torch import Tensor
+from side_by_side import seconds, spread
 
+from benchmarks.decode_loops import padded_loop
 from nbkit.generate import EngineOptions, clear, generate
-from nbkit.generate.mismatch import ratio, trainer_logprobs
-from nbkit.generate.sampling import row_seeds
-from nbkit.losses import importance_weights
-from nbkit.packing import pack, packed_logprobs, padded_logprobs, token_budget_batches
 
 LADDER = {
     "static cache": EngineOptions("sdpa", "torch", "torch", graph=False),
@@ -23,21 +17,6 @@ LADDER = {
     "+ fused sampler": EngineOptions("triton", "triton", "triton", graph=True),
 }
 COMPILED = EngineOptions("sdpa", "torch", "torch", graph=True, compile=True)
-
-
-def synchronise() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-
-
-def seconds(function: Callable[[], Any]) -> float:
-    """Of the clock with a GPU; of the processor without, which other work disturbs less."""
-    clock = time.perf_counter if torch.cuda.is_available() else time.process_time
-    synchronise()
-    start = clock()
-    function()
-    synchronise()
-    return clock() - start
 
 
 def prompts(vocabulary: int, batch: int, length: int, seed: int = 0) -> list[list[int]]:
@@ -54,7 +33,7 @@ def copy_bandwidth(device: str, megabytes: int = 1024, rounds: int = 20) -> dict
     moved = 2 * source.numel()
     return {
         "bytes_per_second": moved / min(times),
-        "median_bytes_per_second": moved / statistics.median(times),
+        "median_bytes_per_second": moved / spread(times).median,
     }
 
 
@@ -234,109 +213,6 @@ def continuous_batching(
             "busy_share": sum(limits) / best["slot_steps"],
         }
     found["speed_up"] = found["waves"]["seconds"] / found["continuous"]["seconds"]
-    return found
-
-
-def quantiles(x: Tensor) -> dict[str, float]:
-    points = [0.0, 0.001, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999, 1.0]
-    levels = torch.tensor(points, dtype=torch.float64, device=x.device)
-    values = torch.quantile(x.double().flatten(), levels).tolist()
-    return {str(p): v for p, v in zip(points, values, strict=True)}
-
-
-def mismatch(
-    model: Any,
-    wide: Any,
-    rows: int,
-    prompt: int,
-    new: int,
-    options: EngineOptions | None,
-    dtype: torch.dtype | None = None,
-) -> dict[str, Any]:
-    """Engine against trainer: ratios of each token and of each sequence, and their weights.
-
-    Args:
-        model: what the engine samples from.
-        wide: the same weights in float32.
-        rows: sequences.
-        prompt: tokens of each prompt.
-        new: tokens of each answer.
-        options: of the engine.
-        dtype: of the engine; None: the model's.
-
-    """
-    asked = prompts(model.config.vocab_size, rows, prompt)
-    drawn = generate(model, asked, max_new_tokens=new, seeds=0, options=options, dtype=dtype)
-    again = generate(
-        model,
-        asked,
-        max_new_tokens=new,
-        seeds=row_seeds(0, rows, "cpu"),
-        options=options,
-        dtype=dtype,
-        max_batch=max(1, rows // 4),
-    )
-    parted = (drawn.tokens != again.tokens) & drawn.mask
-    found: dict[str, Any] = {
-        "rows": rows,
-        "new": new,
-        "mean_logprob": float(drawn.logprobs[drawn.mask].mean()),
-        "same_text_in_a_quarter_of_the_batch": float((~parted.any(1)).float().mean()),
-    }
-    for name, trainer in (("trainer in the model's dtype", model), ("trainer in float32", wide)):
-        logp = trainer_logprobs(trainer, drawn, rows=4)
-        each = ratio(logp, drawn.logprobs, drawn.mask)
-        difference = (logp - drawn.logprobs).masked_fill(~drawn.mask, 0.0)
-        weights = importance_weights(logp, drawn.logprobs, drawn.mask, mode="truncate", high=2.0)
-        whole = difference.sum(1).exp()
-        found[name] = {
-            "token_ratio": quantiles(each[drawn.mask]),
-            "token_ratio_mean": float(each[drawn.mask].mean()),
-            "sequence_ratio": quantiles(whole),
-            "sequence_ratio_mean": float(whole.mean()),
-            "truncated_share": float((each > 2.0)[drawn.mask].float().mean()),
-            "truncated_weight_mean": float(weights[drawn.mask].mean()),
-            "kl_k1": float(-difference[drawn.mask].mean()),
-            "largest_difference": float(difference.abs().max()),
-        }
-    return found
-
-
-def packing(model: Any, rows: int, mean: float, most: int, budget: int) -> dict[str, Any]:
-    """Forward and backward over sequences of many lengths: fixed rows, token budget, packed."""
-    lengths = spread_lengths(rows, mean, most)
-    sequences = [prompts(model.config.vocab_size, 1, n, seed=i)[0] for i, n in enumerate(lengths)]
-    each = max(1, budget // max(lengths))
-    order = torch.randperm(rows, generator=torch.Generator().manual_seed(0)).tolist()
-    plans = {
-        "padded, fixed rows": [order[i : i + each] for i in range(0, rows, each)],
-        "padded, token budget": token_budget_batches(lengths, budget),
-        "packed": pack(lengths, budget),
-    }
-    found: dict[str, Any] = {"rows": rows, "lengths": lengths, "budget": budget}
-    for name, plan in plans.items():
-        form = packed_logprobs if name == "packed" else padded_logprobs
-
-        def run(plan: list[list[int]] = plan, form: Callable[..., Any] = form) -> None:
-            for part in plan:
-                scores = form(model, [sequences[i] for i in part])
-                torch.cat(scores).sum().backward()
-            model.zero_grad(set_to_none=True)
-
-        run(plan[:1])
-        took = min(seconds(run) for _ in range(2))
-        computed = sum(
-            sum(lengths[i] for i in part)
-            if name == "packed"
-            else len(part) * max(lengths[i] for i in part)
-            for part in plan
-        )
-        found[name] = {
-            "micro_batches": len(plan),
-            "computed_tokens": computed,
-            "seconds": took,
-            "tokens_per_second": sum(lengths) / took,
-        }
     return found
 
 

@@ -1,11 +1,10 @@
 """TRL's GRPOTrainer on a model, tokenizer and reward of ours; nothing here needs TRL to import."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
+from side_by_side import now
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, TrainerCallback
 
@@ -41,7 +40,7 @@ class Watch(TrainerCallback):
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Start the clock; the last step's work is done by then."""
-        self._begun = self._now()
+        self._begun = now()
 
     def on_pre_optimizer_step(
         self, args: Any, state: Any, control: Any, model: Any = None, **_: Any
@@ -53,14 +52,7 @@ class Watch(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Stop the clock."""
-        self.seconds.append(self._now() - self._begun)
-
-    @staticmethod
-    def _now() -> float:
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-            return time.perf_counter()
-        return time.process_time()  # a shared processor: the time of this process alone
+        self.seconds.append(now() - self._begun)
 
 
 def train_with_trl(

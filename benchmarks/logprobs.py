@@ -10,23 +10,22 @@ the peak is what the process ever held above what it held before. Needs torch al
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
 
 import torch  # noqa: E402
+from side_by_side import ratios, spread, start, timed_in_turn  # noqa: E402
 from torch import Tensor  # noqa: E402
 
 from nbkit.logprobs import entropy, token_logprobs  # noqa: E402
-from nbkit.runs import provenance  # noqa: E402
 
 VOCABULARY = 152_064
 SHAPES = {"cpu": (1, 256), "cuda": (4, 2048)}
@@ -109,19 +108,6 @@ def forward_backward(form: Form, logits: Tensor, tokens: Tensor) -> None:
     form(logits, tokens).sum().backward()
 
 
-def seconds(form: Form, logits: Tensor, tokens: Tensor) -> float:
-    """Of the clock on a GPU; of the processor on a CPU, which other work disturbs less."""
-    if not logits.is_cuda:
-        start = time.process_time()
-        forward_backward(form, logits, tokens)
-        return time.process_time() - start
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    forward_backward(form, logits, tokens)
-    torch.cuda.synchronize()
-    return time.perf_counter() - start
-
-
 def peak_bytes_cuda(form: Form, logits: Tensor, tokens: Tensor) -> int:
     """The most that was allocated at one time, logits and their gradient included."""
     logits.grad = None
@@ -183,12 +169,12 @@ def measure(device: str, quick: bool) -> list[dict[str, Any]]:
     logits, tokens = inputs(shape, device)
     rows = []
     for operation, named in forms().items():
-        times: dict[str, list[float]] = {name: [] for name in named}
-        for form in named.values():
-            forward_backward(form, logits, tokens)
-        for _ in range(rounds):  # in turn, so that a slow moment of the machine meets all of them
-            for name, form in named.items():
-                times[name].append(seconds(form, logits, tokens))
+        calls = {
+            name: partial(forward_backward, form, logits, tokens) for name, form in named.items()
+        }
+        for call in calls.values():
+            call()
+        times = timed_in_turn(calls, rounds, gpu=logits.is_cuda)
         logits.grad = None
         for name, form in named.items():
             peak = (
@@ -201,7 +187,7 @@ def measure(device: str, quick: bool) -> list[dict[str, Any]]:
                     "operation": operation,
                     "form": name,
                     "seconds": times[name],
-                    "median_seconds": statistics.median(times[name]),
+                    "median_seconds": spread(times[name]).median,
                     "peak_bytes": peak,
                     **largest_errors(form, logits, tokens, operation),
                 }
@@ -214,7 +200,7 @@ def measure(device: str, quick: bool) -> list[dict[str, Any]]:
     return rows
 
 
-def ratios(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+def ratios_of(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
     """Ours over the naive float32 form: peak memory, and time round by round."""
     out = {}
     for operation in ("token_logprobs", "entropy"):
@@ -222,12 +208,12 @@ def ratios(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
             next(r for r in rows if r["operation"] == operation and r["form"] == form)
             for form in ("naive float32", "ours")
         )
-        pairs = [b / a for a, b in zip(naive["seconds"], ours["seconds"], strict=True)]
+        time = spread(ratios(ours["seconds"], naive["seconds"]))
         out[operation] = {
             "memory": ours["peak_bytes"] / naive["peak_bytes"],
-            "time": statistics.median(pairs),
-            "time_least": min(pairs),
-            "time_most": max(pairs),
+            "time": time.median,
+            "time_least": time.least,
+            "time_most": time.most,
         }
     return out
 
@@ -247,21 +233,19 @@ def main() -> None:
     device = arguments.device or ("cuda" if torch.cuda.is_available() else "cpu")
     shape = (QUICK_SHAPES if arguments.quick else SHAPES)[device]
     config = {"device": device, "shape": [*shape, VOCABULARY], "dtype": "bfloat16"}
-    started = provenance.start(seeds=[0], config=config, watched=("nbkit", "benchmarks"))
+    record = start(arguments.out, seeds=[0], config=config)
     print(f"{device}, logits {tuple(config['shape'])} bfloat16, TRL {trl_version() or 'absent'}")
     rows = measure(device, arguments.quick)
     result = {
-        "stamp": started.stamp(),
         "device": device,
         "shape": config["shape"],
         "logits_bytes": 2 * shape[0] * shape[1] * VOCABULARY,
         "trl": trl_version() or "trl absent",
         "rows": rows,
-        "ours_over_naive": ratios(rows),
+        "ours_over_naive": ratios_of(rows),
     }
     print(json.dumps(result["ours_over_naive"], indent=1))
-    if arguments.out:
-        provenance.write_json(arguments.out, result)
+    record.finish(result)
 
 
 if __name__ == "__main__":

@@ -17,228 +17,24 @@ import json
 import sys
 import time
 import traceback
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT)]
+sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
 
 import torch  # noqa: E402
-from transformers import Qwen2Config, Qwen2ForCausalLM  # noqa: E402
+from memory_cases import TINY, Case, cases, predict, tiny_cases  # noqa: E402
+from memory_runs import RUNNERS, checkpointed, make_model  # noqa: E402
+from side_by_side import start  # noqa: E402
 
-from nbkit.generate import clear, generate  # noqa: E402
+from nbkit.generate import clear  # noqa: E402
 from nbkit.logprobs import next_token_logprobs  # noqa: E402
-from nbkit.memory import (  # noqa: E402
-    BF16,
-    SHAPES,
-    Memory,
-    ModelShape,
-    Training,
-    four_models,
-    generation_peak,
-    training_peak,
-)
+from nbkit.memory import BF16, ModelShape  # noqa: E402
 from nbkit.memory.peaks import block_activations, head_activations  # noqa: E402
-from nbkit.runs import provenance  # noqa: E402
-from nbkit.text.policies_value import ScalarModel  # noqa: E402
-from nbkit.trainers.reward_model import reward_function  # noqa: E402
-from nbkit.trainers.rlhf import RLHFConfig, RLHFTrainer  # noqa: E402
 
-TINY = ModelShape(2, 64, 176, 4, 2, 16, 300, tied=True, qkv_bias=True)
 GB = 1e9
-
-
-@dataclass(frozen=True)
-class Case:
-    """One measurement."""
-
-    name: str
-    kind: str
-    shape: ModelShape
-    settings: dict[str, Any]
-
-
-def cases() -> list[Case]:
-    """Three sizes and more of each kind, from a few GB to near the whole card."""
-    small, middle, large = (SHAPES[f"qwen2.5-{size}"] for size in ("0.5b", "1.5b", "3b"))
-    step, sample, four = "training step", "generation", "four models"
-    return [
-        Case("0.5B, 8 × 1,024", step, small, {"rows": 8, "length": 1024}),
-        Case("0.5B, 16 × 1,024, checkpointing", step, small,
-             {"rows": 16, "length": 1024, "checkpointing": True}),
-        Case("1.5B, 4 × 2,048", step, middle, {"rows": 4, "length": 2048}),
-        Case("1.5B, 8 × 2,048", step, middle, {"rows": 8, "length": 2048}),
-        Case("1.5B, 8 × 2,048, checkpointing", step, middle,
-             {"rows": 8, "length": 2048, "checkpointing": True}),
-        Case("3B, 4 × 1,024", step, large, {"rows": 4, "length": 1024}),
-        Case("3B, 8 × 2,048, checkpointing", step, large,
-             {"rows": 8, "length": 2048, "checkpointing": True}),
-        Case("0.5B, 256 × 1,024", sample, small, {"rows": 256, "prompt": 960, "new_tokens": 64}),
-        Case("1.5B, 256 × 1,024", sample, middle, {"rows": 256, "prompt": 960, "new_tokens": 64}),
-        Case("3B, 256 × 1,024", sample, large, {"rows": 256, "prompt": 960, "new_tokens": 64}),
-        Case("0.5B × 4, 32 × 512", four, small,
-             {"rows": 32, "prompt": 256, "new_tokens": 256, "micro_rows": 8}),
-        Case("1.5B × 4, 32 × 512", four, middle,
-             {"rows": 32, "prompt": 256, "new_tokens": 256, "micro_rows": 8}),
-        Case("3B × 4, 32 × 512, checkpointing", four, large,
-             {"rows": 32, "prompt": 256, "new_tokens": 256, "micro_rows": 8,
-              "checkpointing": True}),
-    ]  # fmt: skip
-
-
-def tiny_cases() -> list[Case]:
-    """The same code at a size for a CPU."""
-    return [
-        Case("tiny", "training step", TINY, {"rows": 2, "length": 32}),
-        Case("tiny, checkpointing", "training step", TINY,
-             {"rows": 2, "length": 32, "checkpointing": True}),
-        Case("tiny", "generation", TINY, {"rows": 4, "prompt": 8, "new_tokens": 8}),
-        Case("tiny × 4", "four models", TINY,
-             {"rows": 4, "prompt": 8, "new_tokens": 8, "micro_rows": 2}),
-    ]  # fmt: skip
-
-
-def make_model(shape: ModelShape, device: torch.device) -> Any:
-    """A random Qwen2 of this shape, made on the device."""
-    config = Qwen2Config(
-        vocab_size=shape.vocabulary,
-        hidden_size=shape.width,
-        intermediate_size=shape.inner,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.kv_heads,
-        tie_word_embeddings=shape.tied,
-        max_position_embeddings=4096,
-        attention_dropout=0.0,
-    )
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.bfloat16)
-    try:
-        with device:
-            model = Qwen2ForCausalLM(config)
-    finally:
-        torch.set_default_dtype(before)
-    assert sum(p.numel() for p in model.parameters()) == shape.parameters
-    return model.eval()
-
-
-def checkpointed(module: Any) -> None:
-    """Recompute blocks in the backward pass; transformers does so in training mode only."""
-    module.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    module.train()
-
-
-class Numbers:
-    """A vocabulary whose words are its ids; nothing it samples is an EOS."""
-
-    pad_id, eos_id = 0, -1
-
-    def encode(self, text: str) -> list[int]:
-        return [int(word) for word in text.split()]
-
-    def decode(self, ids: Any) -> str:
-        return " ".join(map(str, ids))
-
-
-@dataclass(frozen=True)
-class Numbered:
-    """A problem: a prompt of random ids."""
-
-    prompt: str
-
-
-def predict(case: Case) -> Memory:
-    """What the calculator says."""
-    settings = dict(case.settings)
-    training = Training(BF16, checkpointing=settings.pop("checkpointing", False))
-    if case.kind == "training step":
-        return training_peak(case.shape, training, **settings)
-    if case.kind == "generation":
-        return generation_peak(case.shape, **settings)
-    whole = four_models(case.shape, training, **settings)
-    return whole.phases[whole.worst]
-
-
-def run_training(case: Case, device: torch.device) -> Callable[[], None]:
-    """A gradient step of all weights."""
-    model = make_model(case.shape, device)
-    if case.settings.get("checkpointing"):
-        checkpointed(model)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-6, fused=True)
-    shape = (case.settings["rows"], case.settings["length"])
-    ids = torch.randint(1, case.shape.vocabulary, shape, device=device)
-
-    def step() -> None:
-        logits = model(input_ids=ids, use_cache=False).logits
-        loss = -next_token_logprobs(logits, ids).mean()
-        del logits
-        loss.backward()
-        optimiser.step()
-        optimiser.zero_grad()
-
-    return step
-
-
-def run_generation(case: Case, device: torch.device) -> Callable[[], None]:
-    """All completions at once."""
-    model = make_model(case.shape, device)
-    settings = case.settings
-    ids = torch.randint(1, case.shape.vocabulary, (settings["rows"], settings["prompt"]))
-
-    def step() -> None:
-        clear(model)
-        generate(model, ids.tolist(), max_new_tokens=settings["new_tokens"], seeds=0)
-
-    return step
-
-
-def run_four(case: Case, device: torch.device) -> Callable[[], None]:
-    """A whole update of ``RLHFTrainer``."""
-    settings, shape = case.settings, case.shape
-    policy, reference = make_model(shape, device), make_model(shape, device)
-    scored = ScalarModel.from_causal(policy)
-    value = ScalarModel.from_causal(policy)
-    reference.requires_grad_(False)
-    scored.requires_grad_(False)
-    if settings.get("checkpointing"):
-        checkpointed(policy)
-        checkpointed(value.body)
-    vocabulary = Numbers()
-    source = torch.Generator().manual_seed(0)
-    prompts = torch.randint(
-        1, shape.vocabulary, (settings["rows"], settings["prompt"]), generator=source
-    )
-    length = settings["prompt"] + settings["new_tokens"]
-    config = RLHFConfig(
-        updates=2,
-        prompts=settings["rows"],
-        max_new_tokens=settings["new_tokens"],
-        epochs=1,
-        minibatches=1,
-        learning_rate=1e-6,
-        micro_tokens=settings["micro_rows"] * length,
-        release_engine=True,
-    )
-    trainer = RLHFTrainer(
-        policy,
-        vocabulary,
-        [Numbered(" ".join(map(str, row))) for row in prompts.tolist()],
-        reward_function(scored, vocabulary, batch_size=settings["micro_rows"]),
-        config,
-        reference=reference,
-        value=value,
-        generator=source,
-    )
-    return lambda: trainer.step() and None
-
-
-RUNNERS = {
-    "training step": run_training,
-    "generation": run_generation,
-    "four models": run_four,
-}
 
 
 def measure(case: Case, device: torch.device) -> dict[str, Any]:
@@ -325,19 +121,16 @@ def main() -> None:
     device = torch.device(options.device)
     chosen = cases() if device.type == "cuda" else tiny_cases()
     chosen = [c for c in chosen if options.only in c.kind or options.only in c.name]
-    stamp = provenance.start(
-        seeds=[0], config={"cases": [asdict(c) for c in chosen]},
-        watched=("nbkit", "benchmarks/*.py"),
-    )  # fmt: skip
+    record = start(options.out, seeds=[0], config={"cases": [asdict(c) for c in chosen]})
     results: list[dict[str, Any]] = []
     test = self_test()
     print(f"self-test: stored bytes predicted / counted = {test['ratio']:.4f}", flush=True)
     for case in chosen:
         try:
-            record = measure(case, device)
+            found = measure(case, device)
         except Exception as error:
             traceback.print_exc()
-            record = {
+            found = {
                 "name": case.name,
                 "kind": case.kind,
                 "error": f"{type(error).__name__}: {error}",
@@ -346,18 +139,17 @@ def main() -> None:
         gc.collect()
         if device.type == "cuda":
             torch.cuda.empty_cache()
-        results.append(record)
-        said = f"{record['predicted_bytes'] / GB:.2f} GB" if "predicted_bytes" in record else ""
-        if "measured_bytes" in record:
-            said += f" predicted, {record['measured_bytes'] / GB:.2f} GB measured"
-            said += f", ratio {record['ratio']:.3f}"
-        print(f"{case.kind}: {case.name}: {record.get('error', said)}", flush=True)
-        provenance.write_json(
-            options.out,
+        results.append(found)
+        said = f"{found['predicted_bytes'] / GB:.2f} GB" if "predicted_bytes" in found else ""
+        if "measured_bytes" in found:
+            said += f" predicted, {found['measured_bytes'] / GB:.2f} GB measured"
+            said += f", ratio {found['ratio']:.3f}"
+        print(f"{case.kind}: {case.name}: {found.get('error', said)}", flush=True)
+        record.finish(
             {
-                "stamp": stamp.stamp(), "device": str(device), "self_test": test,
-                "cases": results, "summary": summarise(results),
-            },
+                "device": str(device), "self_test": test, "cases": results,
+                "summary": summarise(results),
+            }
         )  # fmt: skip
     print(json.dumps(summarise(results)))
 

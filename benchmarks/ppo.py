@@ -18,13 +18,13 @@ from typing import Annotated, Any
 import ppo_single_file
 import torch
 import typer
+from side_by_side import in_turn, ratios, spread, start
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 
 from nbkit.recipes.ppo_settings import CARTPOLE, CARTPOLE_WIDE, LUNAR_LANDER, Task
 from nbkit.recipes.zoo_settings import ZOO, ZOO_STEPS
-from nbkit.runs import provenance
 
 SEEDS = (0, 1, 2)  # tuning used 100 to 105
 THRESHOLD, EPISODES = 475.0, 100
@@ -119,7 +119,7 @@ def cartpole(seeds: tuple[int, ...], scale: float) -> dict[str, list[Run]]:
             "CartPole-v1", seed, budgets["single file"], THRESHOLD
         ),
     }
-    return in_turn(contestants, seeds, "CartPole-v1")
+    return runs_of(contestants, seeds, "CartPole-v1")
 
 
 def lander(seeds: tuple[int, ...], steps: int) -> dict[str, list[Run]]:
@@ -128,44 +128,43 @@ def lander(seeds: tuple[int, ...], steps: int) -> dict[str, list[Run]]:
         "sb3": lambda seed: sb3("LunarLander-v3", seed, steps, None),
         "single file": lambda seed: single_file("LunarLander-v3", seed, steps, None),
     }
-    return in_turn(contestants, seeds, "LunarLander-v3")
+    return runs_of(contestants, seeds, "LunarLander-v3")
 
 
-def in_turn(
+def runs_of(
     contestants: dict[str, Callable[[int], tuple[int, int | None]]],
     seeds: tuple[int, ...],
     title: str,
 ) -> dict[str, list[Run]]:
-    runs: dict[str, list[Run]] = {name: [] for name in contestants}
-    for seed in seeds:
-        for name, contestant in contestants.items():
-            run = {"seed": seed, **timed(lambda c=contestant, s=seed: c(s))}
-            runs[name].append(run)
-            print(
-                f"{title} seed {seed} {name:12s} {run['steps']:7d} steps in {run['seconds']:6.1f} s"
-                f" ({run['processor_seconds']:6.1f} s of processor),"
-                f" {run['steps_per_processor_second']:7.0f} steps/s,"
-                f" 475 at {run['steps_to_threshold']}",
-                flush=True,
-            )
-    return runs
+    """Every contestant with every seed, in turn."""
+
+    def tell(name: str, seed: int, run: Run) -> None:
+        print(
+            f"{title} seed {seed} {name:12s} {run['steps']:7d} steps in {run['seconds']:6.1f} s"
+            f" ({run['processor_seconds']:6.1f} s of processor),"
+            f" {run['steps_per_processor_second']:7.0f} steps/s,"
+            f" 475 at {run['steps_to_threshold']}",
+            flush=True,
+        )
+
+    def run_of(contestant: Callable[[int], tuple[int, int | None]]) -> Callable[[int], Run]:
+        return lambda seed: {"seed": seed, **timed(lambda: contestant(seed))}
+
+    return in_turn({name: run_of(one) for name, one in contestants.items()}, seeds, tell)
 
 
-def ratios(runs: dict[str, list[Run]], ours_name: str, theirs: str, key: str) -> Run:
+def ratios_of(runs: dict[str, list[Run]], ours_name: str, theirs: str, key: str) -> Run:
     """Seed by seed theirs / ours of seconds, ours / theirs of speeds; None where one has none."""
-    pairs = []
-    for a, b in zip(runs[ours_name], runs[theirs], strict=True):
-        if a[key] is None or b[key] is None:
-            continue
-        pairs.append(a[key] / b[key] if "per" in key else b[key] / a[key])
+    pairs = [
+        (a[key], b[key])
+        for a, b in zip(runs[ours_name], runs[theirs], strict=True)
+        if a[key] is not None and b[key] is not None
+    ]
     if not pairs:
         return {"median": None, "least": None, "most": None, "seeds": 0}
-    return {
-        "median": statistics.median(pairs),
-        "least": min(pairs),
-        "most": max(pairs),
-        "seeds": len(pairs),
-    }
+    mine, others = zip(*pairs, strict=True)
+    found = ratios(mine, others) if "per" in key else ratios(others, mine)
+    return {**spread(found)._asdict(), "seeds": len(pairs)}
 
 
 def environment_alone(task: Task, steps: int) -> float:
@@ -198,7 +197,7 @@ def main(
         "zoo": {name: {k: str(v) for k, v in ZOO[name].items()} for name in ZOO_STEPS},
         "zoo_steps": ZOO_STEPS,
     }
-    started = provenance.start(seeds=seeds, config=config, watched=("nbkit", "benchmarks"))
+    record = start(out, seeds=seeds, config=config)
     ours(CARTPOLE, 99, 2000, None)  # what is imported at first use is no one's training time
     sb3("CartPole-v1", 99, 1000, None)
     result: dict[str, Any] = {
@@ -211,7 +210,7 @@ def main(
         },
     }
     result["ratios"] = {
-        f"{task}: {name} to {theirs}, {key}": ratios(result[task], name, theirs, key)
+        f"{task}: {name} to {theirs}, {key}": ratios_of(result[task], name, theirs, key)
         for task, names in (("cartpole", ("nbkit", "nbkit wide")), ("lunar_lander", ("nbkit",)))
         for name in names
         for theirs in ("sb3", "single file")
@@ -227,8 +226,7 @@ def main(
     for name, ratio in result["ratios"].items():
         if ratio["median"] is not None:
             print(f"{name}: {ratio['median']:.2f} ({ratio['least']:.2f} to {ratio['most']:.2f})")
-    if out:
-        provenance.write_json(out, {"stamp": started.stamp(), **result})
+    record.finish(result)
 
 
 if __name__ == "__main__":

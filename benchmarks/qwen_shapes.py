@@ -1,67 +1,54 @@
-"""Sizes of Qwen2 models, real ones and small ones for tests: arguments of ``Qwen2Config``."""
+"""Qwen2 models with random weights, in real sizes and in small ones for tests."""
 
-QWEN = {
-    "0.5B": {
-        "hidden_size": 896,
-        "num_hidden_layers": 24,
-        "num_attention_heads": 14,
-        "num_key_value_heads": 2,
-        "intermediate_size": 4864,
-        "vocab_size": 151_936,
-        "tie_word_embeddings": True,
-    },
-    "1.5B": {
-        "hidden_size": 1536,
-        "num_hidden_layers": 28,
-        "num_attention_heads": 12,
-        "num_key_value_heads": 2,
-        "intermediate_size": 8960,
-        "vocab_size": 151_936,
-        "tie_word_embeddings": True,
-    },
-    "3B": {
-        "hidden_size": 2048,
-        "num_hidden_layers": 36,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 2,
-        "intermediate_size": 11_008,
-        "vocab_size": 151_936,
-        "tie_word_embeddings": True,
-    },
-    "7B": {
-        "hidden_size": 3584,
-        "num_hidden_layers": 28,
-        "num_attention_heads": 28,
-        "num_key_value_heads": 4,
-        "intermediate_size": 18_944,
-        "vocab_size": 152_064,
-        "tie_word_embeddings": False,
-    },
-    "tiny": {
-        "hidden_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "intermediate_size": 192,
-        "vocab_size": 128,
-        "tie_word_embeddings": True,
-    },
-    "small": {
-        "hidden_size": 256,
-        "num_hidden_layers": 6,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "intermediate_size": 704,
-        "vocab_size": 4096,
-        "tie_word_embeddings": True,
-    },
-    "medium": {
-        "hidden_size": 640,
-        "num_hidden_layers": 8,
-        "num_attention_heads": 10,
-        "num_key_value_heads": 2,
-        "intermediate_size": 2560,
-        "vocab_size": 16_384,
-        "tie_word_embeddings": True,
-    },
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from nbkit.memory import SHAPES, ModelShape, config_arguments
+
+
+def _small(layers: int, width: int, inner: int, heads: int, vocabulary: int) -> ModelShape:
+    return ModelShape(
+        layers, width, inner, heads, 2, width // heads, vocabulary, tied=True, qkv_bias=True
+    )
+
+
+_SMALL = {
+    "tiny": _small(2, 64, 192, 4, 128),
+    "small": _small(6, 256, 704, 4, 4096),
+    "medium": _small(8, 640, 2560, 10, 16_384),
 }
+_REAL = {size: SHAPES[f"qwen2.5-{size.lower()}"] for size in ("0.5B", "1.5B", "3B", "7B")}
+# Arguments of ``Qwen2Config``.
+QWEN = {name: config_arguments(shape) for name, shape in (_REAL | _SMALL).items()}
+
+
+def fresh_model(
+    sizes: Mapping[str, Any], dtype: torch.dtype, device: str | torch.device, **settings: Any
+) -> Any:
+    """A ``Qwen2ForCausalLM`` made on the device, the same weights each time; dropout is off.
+
+    Transformers draws with standard deviation 0.02: logits of a fresh model are then near 0.6 in
+    size, and its texts are near uniform over the vocabulary.
+
+    Args:
+        sizes: such as ``QWEN["0.5B"]``.
+        dtype: of the weights.
+        device: where they are drawn.
+        **settings: further arguments of ``Qwen2Config``.
+
+    """
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    torch.manual_seed(0)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.device(device):
+            model = Qwen2ForCausalLM(
+                Qwen2Config(**{"max_position_embeddings": 4096, **sizes, **settings})
+            )
+    finally:
+        torch.set_default_dtype(before)
+    return model.eval()

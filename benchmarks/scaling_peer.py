@@ -16,16 +16,15 @@ from typing import Any
 
 import torch
 from qwen_shapes import QWEN
+from scaling_update import Clock, figures, memory_gib
 from torch.distributed.device_mesh import init_device_mesh
+from transformers import Qwen2Config
+
+from nbkit.parallel.counts import largest
 
 
 def measure_peer(setting: dict[str, Any], world: Any) -> dict[str, Any]:
     """Steps of causal language modelling on random tokens; the same figures as of ours."""
-    from scaling_worker import Clock, figures, memory_gib
-    from transformers import Qwen2Config
-
-    from nbkit.parallel.counts import largest
-
     parts = load()
     device = world.device
     began = time.perf_counter()

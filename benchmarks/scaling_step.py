@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import torch
-from scaling_worker import (
+from scaling_update import (
     LOSS,
     Clock,
     connected,

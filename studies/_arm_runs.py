@@ -7,17 +7,11 @@ from torch import Tensor
 
 from nbkit.envs.arm_model import Physics
 from nbkit.recipes.arm_settings import ArmTaskSettings, arm_success
-from studies._frame import figures
 
 POINTS = 60
 EPISODES = 500
 # The arm that no agent was tuned on.
 REAL = Physics(mass=1.5, damping=2.0, joint_friction_nm=0.06, latency_steps=2)
-FIRST_METRICS = ("policy_loss", "value_loss", "gradient_norm", "kl", "explained_variance")
-FIRST_TOLERANCES = {
-    **{"policy_loss": 1e-4, "value_loss": 1e-3, "gradient_norm": 1e-3, "kl": 1e-4},
-    "explained_variance": 1e-3,
-}
 
 
 def follow(trainer: Any) -> dict[str, Any]:
@@ -70,11 +64,6 @@ def judged(task: ArmTaskSettings, trainer: Any, seed: int, **arms: Any) -> dict[
     """
     env = task.env(EPISODES, **{"randomisation": None, **arms})
     return arm_success(env, trainer.policy, trainer.normaliser, seed=50_000 + seed)
-
-
-def first_updates(trainer: Any, updates: int, arm: str = "") -> dict[str, float]:
-    """Figures of a head: metrics of a trainer's first updates."""
-    return figures([trainer.step() for _ in range(updates)], FIRST_METRICS, arm)
 
 
 def picture_figures(frames: Tensor, when: str) -> dict[str, float]:

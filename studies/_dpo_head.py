@@ -9,7 +9,7 @@ from nbkit.recipes.dpo_recipe import VOCABULARY, Base, ids_of
 from nbkit.recipes.dpo_runs import generator
 from nbkit.trainers.dpo import DPOTrainer
 from nbkit.trainers.dpo_config import DPOConfig
-from studies._frame import figures
+from studies._frame import first_updates
 
 METRICS = ("loss", "margin", "logp_chosen", "logp_rejected", "gradient_norm")
 STEP_TOLERANCES = {
@@ -29,4 +29,4 @@ def first_steps(
         pad_id=VOCABULARY.pad_id,
         generator=generator(seed),
     )
-    return figures([trainer.step() for _ in range(3)], METRICS, arm)
+    return first_updates(trainer, 3, METRICS, arm)

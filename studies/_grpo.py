@@ -1,4 +1,4 @@
-"""Shared by the studies of chapter 23: bases, arms, runs in parallel, intervals over paired seeds.
+"""Shared by the studies of chapter 23: bases, arms, and their runs.
 
 A base is a tiny transformer after supervised lessons on texts with planted faults (see
 ``nbkit.envs.arithmetic``); every arm of a seed starts from the same weights and is asked the same
@@ -11,28 +11,26 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from nbkit.envs.arithmetic import ArithmeticVocabulary, corpus, correct
+from nbkit.envs.arithmetic import ArithmeticVocabulary, correct
 from nbkit.generate import generate
 from nbkit.recipes.grpo_recipe import (
     Recipe,
     arithmetic_recipe,
     evaluate,
-    supervised_loss,
     verifier,
 )
-from nbkit.recipes.grpo_rewards import PartMarks
 from nbkit.text.policies_hf import tiny_model
 from nbkit.trainers.grpo import GRPOTrainer
 from nbkit.trainers.grpo_config import GRPOConfig
 from nbkit.trainers.grpo_scoring import RewardFunction
-from studies._frame import Run, by_arm, figures, run_all
+from studies._arms import Run, by_arm, run_all
 
 SEEDS = (1, 2, 3, 4, 5)
 BUDGET = 600_000  # sampled tokens of a run
@@ -277,51 +275,6 @@ def accuracy(run: Run) -> str:
     return f"accuracy {run.get('after', run)['accuracy']:.3f}"
 
 
-# Two-sided 95 % points of Student's t for 1, 2, ... degrees of freedom.
-_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
-
-
-def interval(values: Sequence[float]) -> list[float]:
-    """Mean, and the two ends of its 95 % interval by Student's t over the seeds."""
-    x = torch.tensor(list(values), dtype=torch.float64)
-    mean = float(x.mean())
-    if len(x) < 2:
-        return [mean, mean, mean]
-    half = _T[min(len(x) - 2, len(_T) - 1)] * float(x.std()) / len(x) ** 0.5
-    return [round(mean, 4), round(mean - half, 4), round(mean + half, 4)]
-
-
-def summary(
-    runs: Mapping[str, Sequence[Run]], against: Mapping[str, str] | str
-) -> dict[str, dict[str, Any]]:
-    """Intervals of each arm, and of its difference to another arm on the same seeds.
-
-    Args:
-        runs: of each arm, in the order of the seeds.
-        against: the arm that all, or each, are compared with.
-
-    """
-    result = {}
-    for name, arm in runs.items():
-        row: dict[str, Any] = {
-            key: interval([run["after"][key] for run in arm])
-            for key in ("accuracy", "greedy", "format", "length")
-        }
-        for key in ("entropy", "silent_groups", "discarded", "updates", "seconds"):
-            if all(key in run for run in arm):
-                row[key] = interval([run[key] for run in arm])
-        other = against if isinstance(against, str) else against.get(name, name)
-        row["against"] = other
-        row["difference"] = interval(
-            [
-                a["after"]["accuracy"] - b["after"]["accuracy"]
-                for a, b in zip(arm, runs[other], strict=True)
-            ]
-        )
-        result[name] = row
-    return result
-
-
 def protocol(arms: Mapping[str, Arm]) -> dict[str, Any]:
     """What the stamp keeps of the arms."""
     return {
@@ -332,64 +285,3 @@ def protocol(arms: Mapping[str, Arm]) -> dict[str, Any]:
             n: {**asdict(a.config), "base": a.base, "method": a.method} for n, a in arms.items()
         },
     }
-
-
-HEAD_METRICS = ("reward", "length", "entropy", "gradient_norm")
-HEAD_TOLERANCES = {
-    **{"reward": 2e-3, "length": 0.02, "entropy": 1e-3, "gradient_norm": 2e-3, "kl": 3e-4},
-    "loss on careful texts": 1e-3,
-}
-
-
-def head_of(
-    arms: Mapping[str, Arm], methods: Mapping[str, Method] | None = None
-) -> dict[str, float]:
-    """What CI repeats of some arms: a few small updates each, from hardly taught bases.
-
-    Such a base answers nothing rightly, so that the verifier alone would teach it nothing: an
-    honest arm is paid for the form instead.
-    """
-    methods = {"grpo": train_grpo, **(methods or {})}
-    seed, found = SEEDS[0], {}
-    texts = corpus(32, seed=1, forget=0.0, second_look=0.0, skip=0.0, terms=recipe("taught").terms)
-    rows = [
-        (VOCABULARY.encode(problem.prompt), [*VOCABULARY.encode(text), VOCABULARY.eos_id])
-        for problem, text in texts
-    ]
-
-    def loss(model: Any) -> float:
-        with torch.no_grad():
-            return supervised_loss(model, rows, VOCABULARY.pad_id).item()
-
-    with tempfile.TemporaryDirectory() as name:
-        for base in sorted({arm.base for arm in arms.values()}):
-            model = recipe(base, SMALL).taught(seed)
-            torch.save(model.state_dict(), Path(name, f"{base}_{seed}.pt"))
-            found[f"base {base}: loss on careful texts"] = loss(model)
-        for title, arm in arms.items():
-            small = changed(arm, prompts=max(1, arm.config.prompts // 4))
-            if arm.reward is honest:
-                small = replace(small, reward=paid_for_form)
-            model, reference = (
-                load_base(arm.base, seed, Path(name), SMALL, "cpu") for _ in range(2)
-            )
-            run = methods[arm.method](model, small, seed, SMALL, reference)
-            steps = run.get("curve", {})
-            shown = [key for key in (*HEAD_METRICS, "kl") if key in steps]
-            history = [
-                dict(zip(shown, values, strict=True))
-                for values in zip(*(steps[key] for key in shown), strict=True)
-            ]
-            found |= figures(history, shown, title)
-            found[f"{title}: loss on careful texts"] = loss(model)
-    return found
-
-
-def paid_for_form(seed: int) -> RewardFunction:
-    """Marks for tags in their place, which a hardly taught model earns too."""
-    return PartMarks("form", 1.0)
-
-
-def changed(arm: Arm, **changes: Any) -> Arm:
-    """An arm with other settings of the trainer."""
-    return replace(arm, config=replace(arm.config, **changes))

@@ -23,7 +23,7 @@ from nbkit.envs.arithmetic import solution
 from nbkit.generate import generate
 from nbkit.recipes.grpo_recipe import arithmetic_recipe, evaluate, verifier
 from nbkit.trainers.grpo import GRPOTrainer
-from studies._frame import Run, run_all
+from studies._arms import Run, run_all
 from studies._grpo import VOCABULARY
 
 SEEDS = (100, 101, 102, 103)

@@ -11,16 +11,14 @@ the same base and the same 4,000 pairs of its answers.
 """
 
 from dataclasses import asdict, replace
-from functools import partial
-from pathlib import Path
 from typing import Any
 
-from bookkit.authoring.study import start_study
 from nbkit.recipes import dpo_runs as runs
 from nbkit.recipes.dpo_recipe import LIVE, Base, flip_labels, longer_first, make_base, twins
 from nbkit.trainers.dpo_config import DPOConfig
+from studies._arms import Arms, every
 from studies._dpo_head import STEP_TOLERANCES, first_steps
-from studies._frame import Frame, partial_file, run_all
+from studies._frame import Frame
 
 SEEDS = (1, 2, 3)
 FLIPPED = 0.3
@@ -76,19 +74,18 @@ def head() -> dict[str, float]:
     return found
 
 
-def measure(out: Path, device: str = "cpu", jobs: int = 1) -> None:
-    """Run the study and write its stamped result."""
-    protocol = {name: {"data": data, **asdict(config)} for name, (data, config) in ARMS.items()}
-    study = start_study(out, seeds=SEEDS, config=protocol)
-    keys = [(arm, seed) for arm in ARMS for seed in SEEDS]
-    tasks = {key: partial(work, *key, runs.spread_over(device, n)) for n, key in enumerate(keys)}
-    kept = partial_file(out)
-    done = run_all(tasks, jobs=jobs, kept=kept)
-    study.finish({"runs": list(done.values()), "protocol": protocol})
-    kept.unlink()
-
-
-STUDY = Frame(__file__, measure, head, STEP_TOLERANCES)
+PROTOCOL = {name: {"data": data, **asdict(config)} for name, (data, config) in ARMS.items()}
+STUDY = Frame(
+    __file__,
+    Arms(
+        work,
+        every(ARMS, SEEDS),
+        PROTOCOL,
+        result=lambda runs: {"runs": list(runs.values()), "protocol": PROTOCOL},
+    ).measure,
+    head,
+    STEP_TOLERANCES,
+)
 
 if __name__ == "__main__":
     STUDY.main()

@@ -11,16 +11,12 @@ judged on answers to the held-out questions.
 """
 
 import copy
-import json
 import math
 from dataclasses import asdict, replace
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from bookkit.authoring.study import start_study
 from nbkit.envs.helpful import all_questions, gold
 from nbkit.generate import generate
 from nbkit.recipes import dpo_runs as runs
@@ -32,8 +28,9 @@ from nbkit.trainers.dpo_config import Kind
 from nbkit.trainers.grpo_scoring import Completion
 from nbkit.trainers.rlhf import RLHFTrainer
 from nbkit.trainers.rlhf_config import RLHFConfig
+from studies._arms import Arms, every
 from studies._dpo_head import STEP_TOLERANCES, first_steps
-from studies._frame import Frame, figures, partial_file, run_all
+from studies._frame import Frame, figures, first_updates
 
 SEEDS = (1, 2, 3)
 DPO = replace(LIVE, steps=300)
@@ -126,50 +123,7 @@ def head() -> dict[str, float]:
         rm.reward_function(model, VOCABULARY), replace(PPO, prompts=16), reference=base.model,
         value=copy.deepcopy(model), generator=runs.generator(SEEDS[0]),
     )  # fmt: skip
-    return found | figures([trainer.step(), trainer.step()], PPO_METRICS, "ppo model")
-
-
-def measure(
-    out: Path,
-    device: str = "cpu",
-    jobs: int = 1,
-    only: str = "",
-) -> None:
-    """Run the study and write its stamped result.
-
-    Args:
-        out: the result file.
-        device: of the training runs.
-        jobs: runs at a time, each in a process of its own.
-        only: comma-separated beginnings of arms to run anew; the others, and the stamp that they
-            were made under, are kept from the file.
-
-    """
-    protocol = {
-        "dpo": asdict(DPO),
-        "ppo": asdict(PPO),
-        "reward_model": asdict(REWARD_MODEL),
-        "pairs": runs.PAIRS,
-        "arms": list(ARMS),
-    }
-    study = start_study(out, seeds=SEEDS, config=protocol)
-    # The slowest arms first, so that none is left running alone at the end.
-    arms = sorted(ARMS, key=lambda arm: not arm.startswith("ppo"))
-    keys = [(arm, seed) for arm in arms for seed in SEEDS]
-    tasks = {key: partial(work, *key, runs.spread_over(device, n)) for n, key in enumerate(keys)}
-    kept: dict[str, Any] = {"runs": []}
-    if only:
-        tasks = {k: task for k, task in tasks.items() if k[0].startswith(tuple(only.split(",")))}
-        anew = {arm for arm, _ in tasks}
-        old = json.loads(out.read_text())
-        kept["runs"] = [run for run in old["runs"] if run["arm"] not in anew]
-        kept["stamp"] = old.get("kept", old)["stamp"]
-        kept["arms"] = sorted({run["arm"] for run in kept["runs"]})
-    file = partial_file(out)
-    found = kept.pop("runs") + list(run_all(tasks, jobs=jobs, kept=file).values())
-    result = {"runs": found, "protocol": protocol}
-    study.finish({**result, "kept": kept} if kept else result)
-    file.unlink()
+    return found | first_updates(trainer, 2, PPO_METRICS, "ppo model")
 
 
 PPO_METRICS = ("reward", "kl", "entropy", "policy_loss", "value_loss", "gradient_norm")
@@ -180,7 +134,25 @@ TOLERANCES = {
     # IPO's loss is the square of a distance of 5
     **{f"ipo: {metric} {step}": 0.02 for metric in ("loss", "gradient_norm") for step in (1, 2, 3)},
 }
-STUDY = Frame(__file__, measure, head, TOLERANCES)
+PROTOCOL = {
+    "dpo": asdict(DPO),
+    "ppo": asdict(PPO),
+    "reward_model": asdict(REWARD_MODEL),
+    "pairs": runs.PAIRS,
+    "arms": list(ARMS),
+}
+SLOW_FIRST = sorted(ARMS, key=lambda arm: not arm.startswith("ppo"))
+STUDY = Frame(
+    __file__,
+    Arms(
+        work,
+        every(SLOW_FIRST, SEEDS),
+        PROTOCOL,
+        result=lambda found: {"runs": list(found.values()), "protocol": PROTOCOL},
+    ).measure,
+    head,
+    TOLERANCES,
+)
 
 if __name__ == "__main__":
     STUDY.main()

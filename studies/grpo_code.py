@@ -7,19 +7,20 @@ program is judged by eight unit tests in the sandbox. In the end 200 held-out ta
 each; "accuracy" is the share that passes all tests. Settings were tried on seed 100, binary.
 """
 
-import math
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
-from bookkit.authoring.study import start_study
 from nbkit.envs.expressions import CodeRewards, FunctionTask, draw_tasks
 from nbkit.recipes.grpo_code import LIMIT, code_trainer, evaluate_code, taught_coder
 from nbkit.rewards.pool import SandboxPool
 from nbkit.trainers.grpo_scoring import Completion
-from studies._frame import Frame, figures
-from studies._grpo import HEAD_METRICS, HEAD_TOLERANCES, curve, interval
+from studies._arms import Arms, Key, Run, by_arm, seed_by_seed
+from studies._frame import Frame, first_updates
+from studies._grpo import curve
+from studies._grpo_head import HEAD_METRICS, HEAD_TOLERANCES
+from studies._intervals import interval
 
 SEEDS = (1, 2, 3)
 ARMS = ("binary", "graded")
@@ -65,54 +66,73 @@ def head() -> dict[str, float]:
     tasks = draw_tasks(50, seed=SEEDS[0])
     found = {f"value {i}": float(task.value(3, -4)) for i, task in enumerate(tasks[:8])}
     trainer = code_trainer(model, brevity, SEEDS[0])
-    return found | figures([trainer.step() for _ in range(3)], HEAD_METRICS)
+    return found | first_updates(trainer, 3, HEAD_METRICS)
 
 
-def measure(out: Path, jobs: int = 2, minutes: float = math.inf) -> None:
-    """Run the study and write its stamped result.
+SANDBOXES = 2  # programs judged at a time
 
-    Args:
-        out: the result file; written after every seed.
-        jobs: programs judged at a time.
-        minutes: no seed begins later.
+
+@lru_cache(1)
+def taught(seed: int) -> tuple[Any, dict[str, Any]]:
+    """The model of a seed, which both arms train in turn, and the weights that they start from."""
+    model = taught_coder(seed, lessons=LESSONS)
+    return model, {name: x.clone() for name, x in model.state_dict().items()}
+
+
+def one_run(arm: str, seed: int) -> Run:
+    """One arm of one seed."""
+    model, weights = taught(seed)
+    return run_arm(arm, seed, weights, model, UPDATES, HELD_OUT, SANDBOXES)
+
+
+def summed_up(runs: dict[Key, Run]) -> dict[str, Any]:
+    """Intervals of each arm, and of their difference."""
+    arms = by_arm(runs)
+    rows: dict[str, Any] = {
+        arm: {
+            when: {
+                key: interval([run[when][key] for run in some])
+                for key in ("accuracy", "share", "length")
+            }
+            for when in ("before", "after")
+        }
+        for arm, some in arms.items()
+    }
+    pairs = zip(arms["graded"], arms["binary"], strict=True)
+    rows["graded minus binary"] = interval(
+        [a["after"]["accuracy"] - b["after"]["accuracy"] for a, b in pairs]
+    )
+    return {"summary": rows, "arms": arms, "gain": GAIN}
+
+
+def learned(arms: dict[str, list[Run]]) -> Iterator[str]:
+    """What each seed of "binary" gained.
+
+    Raises:
+        SystemExit: less than ``GAIN``.
 
     """
-    config = {"arms": ARMS, "updates": UPDATES, "lessons": LESSONS, "held_out": HELD_OUT}
-    study = start_study(out, seeds=SEEDS, config=config)
-    start = time.monotonic()
-    arms: dict[str, list[Any]] = {arm: [] for arm in ARMS}
-    for seed in SEEDS:
-        if time.monotonic() - start > 60 * minutes:
-            break
-        model = taught_coder(seed, lessons=LESSONS)
-        weights = {name: x.clone() for name, x in model.state_dict().items()}
-        for arm in ARMS:
-            run = run_arm(arm, seed, weights, model, UPDATES, HELD_OUT, jobs)
-            arms[arm].append(run)
-            print(f"{arm}, seed {seed}: {run['before']} -> {run['after']}", flush=True)
-        rows: dict[str, Any] = {
-            arm: {
-                when: {
-                    key: interval([run[when][key] for run in runs])
-                    for key in ("accuracy", "share", "length")
-                }
-                for when in ("before", "after")
-            }
-            for arm, runs in arms.items()
-        }
-        pairs = zip(arms["graded"], arms["binary"], strict=True)
-        rows["graded minus binary"] = interval(
-            [a["after"]["accuracy"] - b["after"]["accuracy"] for a, b in pairs]
-        )
-        study.finish({"summary": rows, "arms": arms, "gain": GAIN})
     for run in arms["binary"]:
         gain = run["after"]["accuracy"] - run["before"]["accuracy"]
+        yield f"binary, seed {run['seed']}: gained {gain:.3f}"
         if gain < GAIN:
             raise SystemExit(f"seed {run['seed']} gained {gain:.3f}; {GAIN} was asked for")
 
 
 TOLERANCES = {**HEAD_TOLERANCES, "value": 0.0}
-STUDY = Frame(__file__, measure, head, TOLERANCES)
+STUDY = Frame(
+    __file__,
+    Arms(
+        one_run,
+        seed_by_seed(ARMS, SEEDS),
+        {"arms": ARMS, "updates": UPDATES, "lessons": LESSONS, "held_out": HELD_OUT},
+        result=summed_up,
+        tell=lambda run: f"{run['before']} -> {run['after']}",
+        verdict=learned,
+    ).measure,
+    head,
+    TOLERANCES,
+)
 
 if __name__ == "__main__":
     STUDY.main()

@@ -17,34 +17,20 @@ Protocol, fixed before the run: five seeds, the bases, budget and learning rate 
 Pass@k from 64 samples of each of 100 held-out sums, for every arm.
 """
 
-import math
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from bookkit.authoring.study import start_study
 from nbkit.envs.arithmetic import corpus
 from nbkit.recipes.grpo_recipe import supervised_loss, teach
 from nbkit.recipes.grpo_rewards import RandomReward
 from nbkit.trainers.grpo_batch import PromptStream, sample_batch
+from studies._arms import Run
 from studies._frame import Frame
-from studies._grpo import (
-    HEAD_TOLERANCES,
-    SEEDS,
-    VOCABULARY,
-    Arm,
-    Run,
-    Scale,
-    curve,
-    head_of,
-    protocol,
-    recipe,
-    run_arms,
-    settings,
-    summary,
-)
+from studies._grpo import VOCABULARY, Arm, Scale, curve, recipe, settings
+from studies._grpo_head import HEAD_TOLERANCES, head_of
+from studies._grpo_study import GRPOArms
 
 LEARNING_RATE = 7e-4
 BATCH = 32
@@ -135,38 +121,8 @@ def head() -> dict[str, float]:
     return head_of({name: ARMS[name] for name in names}, METHODS)
 
 
-def measure(
-    out: Path,
-    device: str = "cpu",
-    jobs: int = 1,
-    minutes: float = math.inf,
-    keep: Path | None = None,
-) -> None:
-    """Run the study and write its stamped result.
-
-    Args:
-        out: the result file.
-        device: of the training runs.
-        jobs: runs at a time, each in a process of its own.
-        minutes: no run begins later; seeds that then lack an arm are left out.
-        keep: a folder for the result of each run; what is there is not run again.
-
-    """
-    study = start_study(out, seeds=SEEDS, config=protocol(ARMS))
-    bases, runs = run_arms(
-        ARMS,
-        jobs=jobs,
-        device=device,
-        minutes=minutes,
-        keep=keep,
-        methods=METHODS,
-        pass_at_k_of=tuple(ARMS),
-    )
-    result: dict[str, Any] = {"bases": bases, "summary": summary(runs, "GRPO"), "arms": runs}
-    study.finish(result)
-
-
-STUDY = Frame(__file__, measure, head, HEAD_TOLERANCES)
+MEASURED = GRPOArms(ARMS, dict.fromkeys(ARMS, "GRPO"), methods=METHODS, pass_at_k=True)
+STUDY = Frame(__file__, MEASURED.measure, head, HEAD_TOLERANCES)
 
 if __name__ == "__main__":
     STUDY.main()

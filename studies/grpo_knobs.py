@@ -12,26 +12,14 @@ same seeds. The arms:
 - a verifier that is wrong at random, and one that is wrong always in the same place.
 """
 
-import math
 from functools import partial
-from pathlib import Path
-from typing import Any
 
-from bookkit.authoring.study import start_study
 from nbkit.recipes.grpo_rewards import NoisyVerifier, PartMarks, careless
 from nbkit.trainers.grpo_scoring import RewardFunction
 from studies._frame import Frame
-from studies._grpo import (
-    HEAD_TOLERANCES,
-    Arm,
-    Scale,
-    head_of,
-    protocol,
-    recipe,
-    run_arms,
-    settings,
-    summary,
-)
+from studies._grpo import Arm, Scale, recipe, settings
+from studies._grpo_head import HEAD_TOLERANCES, head_of
+from studies._grpo_study import GRPOArms
 
 SEEDS = (1, 2, 3)
 KL = 0.1
@@ -102,31 +90,8 @@ def head() -> dict[str, float]:
     return head_of({name: ARMS[name] for name in names})
 
 
-def measure(
-    out: Path,
-    device: str = "cpu",
-    jobs: int = 1,
-    minutes: float = math.inf,
-    keep: Path | None = None,
-) -> None:
-    """Run the study and write its stamped result.
-
-    Args:
-        out: the result file.
-        device: of the training runs.
-        jobs: runs at a time, each in a process of its own.
-        minutes: no run begins later; seeds that then lack an arm are left out.
-        keep: a folder for the result of each run; what is there is not run again.
-
-    """
-    study = start_study(out, seeds=SEEDS, config=protocol(ARMS))
-    bases, runs = run_arms(ARMS, seeds=SEEDS, jobs=jobs, device=device, minutes=minutes, keep=keep)
-    against = {name: "early" if name.startswith("early") else "base" for name in ARMS}
-    result: dict[str, Any] = {"bases": bases, "summary": summary(runs, against), "arms": runs}
-    study.finish(result)
-
-
-STUDY = Frame(__file__, measure, head, HEAD_TOLERANCES)
+AGAINST = {name: "early" if name.startswith("early") else "base" for name in ARMS}
+STUDY = Frame(__file__, GRPOArms(ARMS, AGAINST, seeds=SEEDS).measure, head, HEAD_TOLERANCES)
 
 if __name__ == "__main__":
     STUDY.main()

@@ -11,22 +11,10 @@ KL" adds the term of the paper. "..., 4 steps" cuts each batch into four minibat
 move and the clips act. Judged on 500 held-out sums.
 """
 
-import math
-from pathlib import Path
-from typing import Any
-
-from bookkit.authoring.study import start_study
 from studies._frame import Frame
-from studies._grpo import (
-    HEAD_TOLERANCES,
-    SEEDS,
-    Arm,
-    head_of,
-    protocol,
-    run_arms,
-    settings,
-    summary,
-)
+from studies._grpo import Arm, settings
+from studies._grpo_head import HEAD_TOLERANCES, head_of
+from studies._grpo_study import GRPOArms
 
 NO_KL = {"kl_coefficient": 0.0}
 GROUPLESS = {"prompts": 256, "group_size": 1}
@@ -54,31 +42,8 @@ def head() -> dict[str, float]:
     return head_of({name: ARMS[name] for name in names})
 
 
-def measure(
-    out: Path,
-    device: str = "cpu",
-    jobs: int = 1,
-    minutes: float = math.inf,
-    keep: Path | None = None,
-) -> None:
-    """Run the study and write its stamped result.
-
-    Args:
-        out: the result file.
-        device: of the training runs.
-        jobs: runs at a time, each in a process of its own.
-        minutes: no run begins later; seeds that then lack an arm are left out.
-        keep: a folder for the result of each run; what is there is not run again.
-
-    """
-    study = start_study(out, seeds=SEEDS, config=protocol(ARMS))
-    bases, runs = run_arms(ARMS, jobs=jobs, device=device, minutes=minutes, keep=keep)
-    against = {name: "GRPO" if "steps" not in name else "GRPO, 4 steps" for name in ARMS}
-    result: dict[str, Any] = {"bases": bases, "summary": summary(runs, against), "arms": runs}
-    study.finish(result)
-
-
-STUDY = Frame(__file__, measure, head, HEAD_TOLERANCES)
+AGAINST = {name: "GRPO" if "steps" not in name else "GRPO, 4 steps" for name in ARMS}
+STUDY = Frame(__file__, GRPOArms(ARMS, AGAINST).measure, head, HEAD_TOLERANCES)
 
 if __name__ == "__main__":
     STUDY.main()

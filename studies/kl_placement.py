@@ -11,17 +11,16 @@ Seeds, arms and the number of updates were fixed before the run; the seeds used 
 written (0 to 2) are not among them.
 """
 
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
-from bookkit.authoring.study import start_study
 from nbkit.kl import kl_estimate, kl_exact
 from nbkit.logprobs import token_logprobs
 from nbkit.losses import policy_gradient_loss
+from studies._arms import Arms, by_arm, seed_by_seed
 from studies._frame import Frame
 
 SEEDS = (11, 12, 13, 14, 15)
@@ -145,34 +144,29 @@ def head() -> dict[str, float]:
     return found
 
 
-def measure(out: Path) -> None:
-    """Run the study and write its stamped result."""
-    config = {
-        "actions": ACTIONS,
-        "batch": BATCH,
-        "updates": UPDATES,
-        "beta": BETA,
-        "learning_rate": LEARNING_RATE,
-        "arms": ARMS,
-    }
-    study = start_study(out, seeds=SEEDS, config=config)
-    arms: dict[str, list[Any]] = {arm: [] for arm in ARMS}
-    with tqdm(total=len(SEEDS) * len(ARMS), desc="arms", mininterval=10) as bar:
-        for seed in SEEDS:
-            for arm in ARMS:
-                arms[arm].append(run_arm(arm, seed, UPDATES))
-                bar.update()
-    study.finish(
-        {
-            "arms": arms,
+PROTOCOL = {
+    "actions": ACTIONS,
+    "batch": BATCH,
+    "updates": UPDATES,
+    "beta": BETA,
+    "learning_rate": LEARNING_RATE,
+    "arms": ARMS,
+}
+STUDY = Frame(
+    __file__,
+    Arms(
+        partial(run_arm, updates=UPDATES),
+        seed_by_seed(ARMS, SEEDS),
+        PROTOCOL,
+        result=lambda runs: {
+            "arms": by_arm(runs),
             "best": [best_policies(*problem(seed)) for seed in SEEDS],
             "gradients": gradients(),
-        }
-    )
-
-
-TOLERANCES = {"kl": 1e-3, "reward": 1e-3}
-STUDY = Frame(__file__, measure, head, TOLERANCES)
+        },
+    ).measure,
+    head,
+    {"kl": 1e-3, "reward": 1e-3},
+)
 
 if __name__ == "__main__":
     STUDY.main()

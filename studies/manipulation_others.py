@@ -21,19 +21,18 @@ as they are drawn, the last 100 of them at the end; seconds of the processor.
 
 import time
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
-from bookkit.authoring.study import start_study
 from nbkit.control.actor_critic_batched import make_batched_actor_critic
 from nbkit.control.environments import make_control_env
 from nbkit.recipes.zoo_settings import Linear
 from nbkit.trainers.ppo import PPOTrainer
 from nbkit.trainers.ppo_config import PPOConfig
-from studies._arm_runs import FIRST_TOLERANCES, first_updates
-from studies._frame import Frame, by_arm, every, partial_file, run_all
+from studies import _ppo_head as ppo
+from studies._arms import Arms, by_arm, every
+from studies._frame import Frame, first_updates
 
 SEEDS = (11, 12, 13)
 BUDGETS = {"FetchReachDense-v4": 70_000, "HalfCheetah-v5": 500_000}
@@ -179,26 +178,26 @@ def head() -> dict[str, float]:
     for task, budget in BUDGETS.items():
         short = replace(CONFIG, total_steps=budget, steps=16, minibatch_size=32)
         trainer = our_trainer(task, SEEDS[0], short, [])
-        found |= first_updates(trainer, 1 if task.startswith("Half") else 2, task)
+        updates = 1 if task.startswith("Half") else 2
+        found |= first_updates(trainer, updates, ppo.METRICS, task)
         trainer.env.close()
     return found
 
 
-def measure(out: Path, jobs: int = 1) -> None:
-    """Run the study and write its stamped result."""
-    protocol = {"budgets": BUDGETS, "config": asdict(CONFIG), "num_envs": NUM_ENVS}
-    study = start_study(out, seeds=SEEDS, config=protocol)
-    slow_first = sorted(ARMS, key=lambda arm: ("Half" not in arm, "sb3" not in arm))
-    kept = partial_file(out)
-    arms = by_arm(run_all(every(run_arm, slow_first, SEEDS), jobs=jobs, kept=kept))
-    for arm, runs in arms.items():
-        print(f"{arm}: {[round(run['last_return'], 1) for run in runs]}")
-    study.finish({"zoo": ZOO_FIGURE, "arms": arms})
-    kept.unlink()
-
-
-TOLERANCES = FIRST_TOLERANCES
-STUDY = Frame(__file__, measure, head, TOLERANCES)
+SLOW_FIRST = sorted(ARMS, key=lambda arm: ("Half" not in arm, "sb3" not in arm))
+PROTOCOL = {"budgets": BUDGETS, "config": asdict(CONFIG), "num_envs": NUM_ENVS}
+STUDY = Frame(
+    __file__,
+    Arms(
+        run_arm,
+        every(SLOW_FIRST, SEEDS),
+        PROTOCOL,
+        result=lambda runs: {"zoo": ZOO_FIGURE, "arms": by_arm(runs)},
+        tell=lambda run: f"return {run['last_return']:.1f}",
+    ).measure,
+    head,
+    ppo.TOLERANCES,
+)
 
 if __name__ == "__main__":
     STUDY.main()

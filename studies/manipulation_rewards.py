@@ -8,13 +8,13 @@ written. The curves are the share of successful episodes in training.
 
 import math
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
-from bookkit.authoring.study import start_study
 from nbkit.recipes.arm_settings import REACH_REWARDS
-from studies._arm_runs import EPISODES, FIRST_TOLERANCES, first_updates, follow, judged
-from studies._frame import Frame, by_arm, every, partial_file, run_all
+from studies import _ppo_head as ppo
+from studies._arm_runs import EPISODES, follow, judged
+from studies._arms import Arms, Run, every
+from studies._frame import Frame, first_updates
 
 SEEDS = (11, 12, 13)
 
@@ -38,25 +38,25 @@ def head() -> dict[str, float]:
     """The first updates of all four forms."""
     found: dict[str, float] = {}
     for form, task in REACH_REWARDS.items():
-        found |= first_updates(task.trainer(SEEDS[0]), 3, form)
+        found |= first_updates(task.trainer(SEEDS[0]), 3, ppo.METRICS, form)
     return found
 
 
-def measure(out: Path, jobs: int = 1) -> None:
-    """Run the study and write its stamped result."""
-    configs = {form: asdict(task.config) for form, task in REACH_REWARDS.items()}
-    study = start_study(out, seeds=SEEDS, config={"configs": configs, "episodes": EPISODES})
-    kept = partial_file(out)
-    arms = by_arm(run_all(every(run_arm, list(REACH_REWARDS), SEEDS), jobs=jobs, kept=kept))
-    for form, runs in arms.items():
-        shares = [round(run["held_out"]["success"], 3) for run in runs]
-        print(f"{form}: success {shares}, return {[round(r['last_return'], 2) for r in runs]}")
-    study.finish({"arms": arms})
-    kept.unlink()
+def told(run: Run) -> str:
+    """What a form of the reward taught."""
+    return f"success {run['held_out']['success']:.3f}, return {run['last_return']:.2f}"
 
 
-TOLERANCES = FIRST_TOLERANCES
-STUDY = Frame(__file__, measure, head, TOLERANCES)
+PROTOCOL = {
+    "configs": {form: asdict(task.config) for form, task in REACH_REWARDS.items()},
+    "episodes": EPISODES,
+}
+STUDY = Frame(
+    __file__,
+    Arms(run_arm, every(REACH_REWARDS, SEEDS), PROTOCOL, tell=told).measure,
+    head,
+    ppo.TOLERANCES,
+)
 
 if __name__ == "__main__":
     STUDY.main()

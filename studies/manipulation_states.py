@@ -8,14 +8,14 @@ arms that share one of its differences each.
 """
 
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
-from bookkit.authoring.study import start_study
 from nbkit.envs.arm_model import Physics
 from nbkit.recipes.arm_settings import REACH, ArmTaskSettings
-from studies._arm_runs import EPISODES, FIRST_TOLERANCES, REAL, first_updates, follow, judged
-from studies._frame import Frame, by_arm, every, partial_file, run_all
+from studies import _ppo_head as ppo
+from studies._arm_runs import EPISODES, REAL, follow, judged
+from studies._arms import Arms, by_arm, every
+from studies._frame import Frame, first_updates
 
 SEEDS = (11, 12, 13)
 _LONGER = replace(REACH, config=replace(REACH.config, total_steps=400_000))
@@ -53,29 +53,28 @@ def run_arm(arm: str, seed: int, steps: int | None = None) -> dict[str, Any]:
 def head() -> dict[str, float]:
     """The first updates from joint states, and what they reach on the arm of nobody's tuning."""
     trainer = REACH.trainer(SEEDS[0])
-    found = first_updates(trainer, 8)
+    found = first_updates(trainer, 8, ppo.METRICS)
     real = judged(REACH, trainer, SEEDS[0], physics=REAL)
     return found | {f"real: {name}": value for name, value in real.items()}
 
 
-def measure(out: Path, jobs: int = 1) -> None:
-    """Run the study and write its stamped result."""
-    protocol = {
-        "configs": {name: asdict(task.config) for name, task in ARMS.items()},
-        "real": asdict(REAL),
-        "episodes": EPISODES,
-    }
-    study = start_study(out, seeds=SEEDS, config=protocol)
-    kept = partial_file(out)
-    arms = by_arm(run_all(every(run_arm, list(ARMS), SEEDS), jobs=jobs, kept=kept))
-    for arm, runs in arms.items():
-        print(f"{arm}: {[round(run['held_out']['success'], 3) for run in runs]}")
-    study.finish({"threshold": 0.95, "arms": arms})
-    kept.unlink()
-
-
-TOLERANCES = {**FIRST_TOLERANCES, "success": 0.02, "mean_steps": 2.0}
-STUDY = Frame(__file__, measure, head, TOLERANCES)
+PROTOCOL = {
+    "configs": {name: asdict(task.config) for name, task in ARMS.items()},
+    "real": asdict(REAL),
+    "episodes": EPISODES,
+}
+STUDY = Frame(
+    __file__,
+    Arms(
+        run_arm,
+        every(ARMS, SEEDS),
+        PROTOCOL,
+        result=lambda runs: {"threshold": 0.95, "arms": by_arm(runs)},
+        tell=lambda run: f"success {run['held_out']['success']:.3f}",
+    ).measure,
+    head,
+    {**ppo.TOLERANCES, "success": 0.02, "mean_steps": 2.0},
+)
 
 if __name__ == "__main__":
     STUDY.main()

@@ -9,15 +9,15 @@ agent and no range was chosen by what it reaches on ``REAL``.
 """
 
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
-from bookkit.authoring.study import start_study
 from nbkit.envs.arm_model import Physics
 from nbkit.envs.arm_randomisation import Ranges
 from nbkit.recipes.arm_settings import REACH
-from studies._arm_runs import EPISODES, FIRST_TOLERANCES, REAL, first_updates, follow, judged
-from studies._frame import Frame, by_arm, every, partial_file, run_all
+from studies import _ppo_head as ppo
+from studies._arm_runs import EPISODES, REAL, follow, judged
+from studies._arms import Arms, Run, every
+from studies._frame import Frame, first_updates
 
 SEEDS = (11, 12, 13)
 STEPS = 400_000
@@ -52,31 +52,28 @@ def head() -> dict[str, float]:
     """The first updates on random arms, and what they reach on some of them."""
     task = replace(REACH, env_settings=ARMS["random arms"])
     trainer = task.trainer(SEEDS[0])
-    found = first_updates(trainer, 6)
+    found = first_updates(trainer, 6, ppo.METRICS)
     on_random = judged(task, trainer, SEEDS[0], **PLACES["random arms"])
     return found | {f"random arms: {name}": value for name, value in on_random.items()}
 
 
-def measure(out: Path, jobs: int = 1) -> None:
-    """Run the study and write its stamped result."""
-    config = asdict(replace(REACH.config, total_steps=STEPS))
-    protocol = {
-        **{"config": config, "real": asdict(REAL), "ranges": asdict(RANGES)},
-        "episodes": EPISODES,
-    }
-    study = start_study(out, seeds=SEEDS, config=protocol)
-    kept = partial_file(out)
-    arms = by_arm(run_all(every(run_arm, list(ARMS), SEEDS), jobs=jobs, kept=kept))
-    for arm, runs in arms.items():
-        for place in PLACES:
-            shares = [round(run["judged"][place]["success"], 3) for run in runs]
-            print(f"trained on {arm}, judged on {place}: {shares}")
-    study.finish({"arms": arms})
-    kept.unlink()
+def told(run: Run) -> str:
+    """What an agent reached in each place."""
+    return ", ".join(f"{place} {run['judged'][place]['success']:.3f}" for place in PLACES)
 
 
-TOLERANCES = {**FIRST_TOLERANCES, "success": 0.02, "mean_steps": 2.0}
-STUDY = Frame(__file__, measure, head, TOLERANCES)
+PROTOCOL = {
+    "config": asdict(replace(REACH.config, total_steps=STEPS)),
+    "real": asdict(REAL),
+    "ranges": asdict(RANGES),
+    "episodes": EPISODES,
+}
+STUDY = Frame(
+    __file__,
+    Arms(run_arm, every(ARMS, SEEDS), PROTOCOL, tell=told).measure,
+    head,
+    {**ppo.TOLERANCES, "success": 0.02, "mean_steps": 2.0},
+)
 
 if __name__ == "__main__":
     STUDY.main()

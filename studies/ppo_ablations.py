@@ -9,20 +9,20 @@ gradient of one half-trained policy, estimate by estimate.
 """
 
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from bookkit.authoring.study import start_study
 from nbkit.advantages import discounted_returns, gae
 from nbkit.control.actor_critic import ActorCritic, make_actor_critic
 from nbkit.control.environments import make_control_env
 from nbkit.control.rollouts import Rollout, collect
 from nbkit.recipes.ppo_settings import CARTPOLE_WIDE, Task
 from nbkit.trainers.ppo import PPOTrainer, evaluate
-from studies._frame import Frame, figures
+from studies import _ppo_head as ppo
+from studies._arms import Arms, Key, Run, by_arm, every
+from studies._frame import Frame, first_updates
 
 SEEDS = (11, 12, 13, 14, 15)
 BUDGET = 80_000
@@ -194,32 +194,48 @@ def head() -> dict[str, float]:
     ):
         changes, network = ARMS[name]
         trainer = make_trainer(BASE, SEEDS[0], changes, network)
-        found |= figures([trainer.step(), trainer.step()], METRICS, name)
+        found |= first_updates(trainer, 2, ppo.METRICS[:4], name)
     for name, result in variances(SEEDS[0], 6, steps=2_000).items():
         found |= {f"{name}: {key}": result[key] for key in ("mean_norm", "noise_to_signal")}
     return found
 
 
-def measure(out: Path) -> None:
-    """Run the study and write its stamped result."""
-    protocol = {"base": asdict(BASE), "arms": ARMS, "cut": CUT_ARMS, "cut_steps": CUT_STEPS}
-    study = start_study(out, seeds=SEEDS, config=protocol)
-    arms: dict[str, list[Any]] = {}
-    for name in ARMS:
-        arms[name] = [run_arm(name, seed) for seed in SEEDS]
-        print(name, [run["late"] for run in arms[name]], flush=True)
-    cut = {name: [run_cut(name, seed) for seed in SEEDS] for name in CUT_ARMS}
-    print(cut, flush=True)
-    variance = [variances(seed, VARIANCE_ROLLOUTS) for seed in SEEDS[:3]]
-    study.finish({"arms": arms, "cut": cut, "variance": variance})
+CUT, VARIANCE = "cut: ", "variance"
 
 
-METRICS = ("policy_loss", "value_loss", "gradient_norm", "kl")
-TOLERANCES = {
-    **{"policy_loss": 1e-4, "value_loss": 1e-3, "gradient_norm": 1e-3, "kl": 1e-4},
-    **{"mean_norm": 1e-3, "noise_to_signal": 1e-3},
-}
-STUDY = Frame(__file__, measure, head, TOLERANCES)
+def part(name: str, seed: int) -> Run:
+    """One run of one of the three parts."""
+    if name == VARIANCE:
+        return {"of": variances(seed, VARIANCE_ROLLOUTS)}
+    if name.startswith(CUT):
+        return dict(run_cut(name.removeprefix(CUT), seed))
+    return run_arm(name, seed)
+
+
+def parts(runs: dict[Key, Run]) -> dict[str, Any]:
+    """The three parts apart."""
+    found = by_arm(runs)
+    return {
+        "variance": [run["of"] for run in found.pop(VARIANCE)],
+        "cut": {name: found.pop(f"{CUT}{name}") for name in CUT_ARMS},
+        "arms": found,
+    }
+
+
+PROTOCOL = {"base": asdict(BASE), "arms": ARMS, "cut": CUT_ARMS, "cut_steps": CUT_STEPS}
+STUDY = Frame(
+    __file__,
+    Arms(
+        part,
+        every(ARMS, SEEDS)
+        + every([f"{CUT}{name}" for name in CUT_ARMS], SEEDS)
+        + every([VARIANCE], SEEDS[:3]),
+        PROTOCOL,
+        result=parts,
+    ).measure,
+    head,
+    {**ppo.TOLERANCES, "mean_norm": 1e-3, "noise_to_signal": 1e-3},
+)
 
 if __name__ == "__main__":
     STUDY.main()

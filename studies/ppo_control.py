@@ -9,11 +9,9 @@ with a potential-based reward; and with both; judged on the plain task.
 """
 
 import math
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
 
-from bookkit.authoring.study import start_study
 from nbkit.control.environments import make_control_env
 from nbkit.recipes.ppo_settings import (
     CARTPOLE,
@@ -26,7 +24,9 @@ from nbkit.recipes.ppo_settings import (
     Task,
 )
 from nbkit.trainers.ppo import PPOTrainer, evaluate
-from studies._frame import Frame, figures
+from studies import _ppo_head as ppo
+from studies._arms import Arms, by_arm
+from studies._frame import Frame, first_updates
 
 SEEDS = (1, 2, 3, 4, 5)
 # arm: task, how many of the seeds, stop at the threshold?, episodes of the evaluation
@@ -95,37 +95,32 @@ def head() -> dict[str, float]:
 
 def _first_updates(name: str, updates: int) -> dict[str, float]:
     trainer = ARMS[name][0].trainer(SEEDS[0])
-    history = [trainer.step() for _ in range(updates)]
+    found = first_updates(trainer, updates, ppo.METRICS, name)
     trainer.env.close()
-    return figures(history, PPO_METRICS, name)
-
-
-def measure(out: Path) -> None:
-    """Run the study and write its stamped result."""
-    tasks = {name: asdict(replace(arm[0])) for name, arm in ARMS.items()}
-    study = start_study(out, seeds=SEEDS, config={"tasks": tasks})
-    arms: dict[str, list[Any]] = {}
-    for name, (_, seeds, _, _) in ARMS.items():
-        arms[name] = []
-        for seed in SEEDS[:seeds]:
-            run = run_arm(name, seed)
-            arms[name].append(run)
-            print(f"{name}, seed {seed}: {run['steps']} steps, {run['last_100']:.1f}", flush=True)
-    thresholds = {name: arm[0].solved for name, arm in ARMS.items()}
-    study.finish({"thresholds": thresholds, "arms": arms})
+    return found
 
 
 SLOPE = "MountainCar-v0, shaped and normalised"
-PPO_METRICS = ("policy_loss", "value_loss", "gradient_norm", "kl", "explained_variance")
 TOLERANCES = {
-    **{"policy_loss": 1e-4, "value_loss": 1e-3, "gradient_norm": 1e-3, "kl": 1e-4},
-    "explained_variance": 1e-3,
+    **ppo.TOLERANCES,
     # of returns of hundreds, before the value has learned anything
     **{"Pendulum-v1: value_loss 1": 0.1, "Pendulum-v1: gradient_norm 1": 0.01},
     **{"LunarLander-v3: value_loss 1": 0.5, "LunarLander-v3: gradient_norm 1": 0.05},
     **{f"{SLOPE}: value_loss 1": 0.01, f"{SLOPE}: gradient_norm 1": 0.01},
 }
-STUDY = Frame(__file__, measure, head, TOLERANCES)
+THRESHOLDS = {name: task.solved for name, (task, *_) in ARMS.items()}
+STUDY = Frame(
+    __file__,
+    Arms(
+        run_arm,
+        [(name, seed) for name, (_, seeds, *_) in ARMS.items() for seed in SEEDS[:seeds]],
+        {"tasks": {name: asdict(task) for name, (task, *_) in ARMS.items()}},
+        result=lambda runs: {"thresholds": THRESHOLDS, "arms": by_arm(runs)},
+        tell=lambda run: f"{run['steps']} steps, {run['last_100']:.1f}",
+    ).measure,
+    head,
+    TOLERANCES,
+)
 
 if __name__ == "__main__":
     STUDY.main()

@@ -9,17 +9,18 @@ as they finish, the last 100, and seconds, of the clock and of the processor.
 
 import time
 from dataclasses import asdict
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 
-from bookkit.authoring.study import start_study
 from nbkit.recipes.ppo_settings import CARTPOLE, LUNAR_LANDER, PENDULUM, Task
 from nbkit.recipes.zoo_settings import ZOO
-from studies._frame import Frame, figures
+from studies import _ppo_head as ppo
+from studies._arms import Arms, Key, Run
+from studies._frame import Frame, figures, first_updates
 
 SEEDS = (31, 32, 33)
 TASKS: dict[str, tuple[Task, int]] = {  # task and budget in environment steps
@@ -83,7 +84,7 @@ def head() -> dict[str, float]:
     found: dict[str, float] = {}
     for env_id in ("CartPole-v1", "Pendulum-v1"):
         trainer = TASKS[env_id][0].trainer(SEEDS[0])
-        found |= figures([trainer.step(), trainer.step()], METRICS, f"{env_id}, nbkit")
+        found |= first_updates(trainer, 2, METRICS, f"{env_id}, nbkit")
     seen = Losses()
     settings = dict(ZOO["CartPole-v1"])
     envs = make_vec_env("CartPole-v1", settings.pop("n_envs"), seed=SEEDS[0])
@@ -109,39 +110,59 @@ class Losses(BaseCallback):
         return True
 
 
-def measure(out: Path) -> None:
-    """Run the study and write its stamped result."""
-    zoo = {name: {k: str(v) for k, v in ZOO[name].items()} for name in TASKS}
-    tasks_used = {name: asdict(task) for name, (task, _) in TASKS.items()}
-    budgets = {name: budget for name, (_, budget) in TASKS.items()}
-    protocol = {"budgets": budgets, "zoo": zoo, "nbkit": tasks_used}
-    study = start_study(out, seeds=SEEDS, config=protocol)
-    timed(ours, "CartPole-v1", 99, 2_000)  # what is imported at first use is no training time
+PROGRAMS = {"nbkit": ours, "sb3": theirs}
+
+
+@cache
+def warm_up() -> None:
+    """What is imported at first use is no training time."""
+    timed(ours, "CartPole-v1", 99, 2_000)
     timed(theirs, "CartPole-v1", 99, 1_000)
-    tasks: dict[str, dict[str, list[Any]]] = {}
-    for env_id, (_, budget) in TASKS.items():
-        tasks[env_id] = {"nbkit": [], "sb3": []}
-        for seed in SEEDS:
-            for name, run in (("nbkit", ours), ("sb3", theirs)):
-                result = timed(run, env_id, seed, budget)
-                tasks[env_id][name].append(result)
-                print(
-                    f"{env_id} seed {seed} {name}: {result['last_100']:.1f} in "
-                    f"{result['processor_seconds']:.1f} s of processor",
-                    flush=True,
-                )
-    study.finish({"tasks": tasks})
 
 
-METRICS = ("policy_loss", "value_loss", "gradient_norm", "kl")
+def run_arm(arm: str, seed: int) -> Run:
+    """One program on one task; by itself on the machine, or its seconds mean nothing."""
+    warm_up()
+    env_id, name = arm.split(", ")
+    return timed(PROGRAMS[name], env_id, seed, TASKS[env_id][1])
+
+
+def by_task(runs: dict[Key, Run]) -> dict[str, Any]:
+    """The runs of each program on each task."""
+    tasks: dict[str, dict[str, list[Run]]] = {
+        env_id: {name: [] for name in PROGRAMS} for env_id in TASKS
+    }
+    for (arm, _), run in runs.items():
+        env_id, name = arm.split(", ")
+        tasks[env_id][name].append(run)
+    return {"tasks": tasks}
+
+
+METRICS = ppo.METRICS[:4]
 SB3_METRICS = ("policy_gradient_loss", "value_loss", "approx_kl", "explained_variance")
 TOLERANCES = {
-    **{"policy_loss": 1e-4, "value_loss": 1e-3, "gradient_norm": 1e-3, "kl": 1e-4},
-    **{"policy_gradient_loss": 1e-4, "approx_kl": 1e-4, "explained_variance": 1e-3},
+    **ppo.TOLERANCES,
+    **{"policy_gradient_loss": 1e-4, "approx_kl": 1e-4},
     # of returns of hundreds, before the value has learned anything
     **{"Pendulum-v1, nbkit: value_loss 1": 0.1, "Pendulum-v1, nbkit: gradient_norm 1": 0.01},
 }
-STUDY = Frame(__file__, measure, head, TOLERANCES)
+PROTOCOL = {
+    "budgets": {name: budget for name, (_, budget) in TASKS.items()},
+    "zoo": {name: {k: str(v) for k, v in ZOO[name].items()} for name in TASKS},
+    "nbkit": {name: asdict(task) for name, (task, _) in TASKS.items()},
+}
+STUDY = Frame(
+    __file__,
+    Arms(
+        run_arm,
+        [(f"{task}, {name}", seed) for task in TASKS for seed in SEEDS for name in PROGRAMS],
+        PROTOCOL,
+        result=by_task,
+        tell=lambda run: f"{run['last_100']:.1f} in {run['processor_seconds']:.1f} s of processor",
+    ).measure,
+    head,
+    TOLERANCES,
+)
 
 if __name__ == "__main__":
     STUDY.main()

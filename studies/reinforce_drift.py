@@ -6,17 +6,15 @@ seeds and arms fixed, before this run.
 """
 
 from dataclasses import asdict, replace
-from pathlib import Path
+from functools import lru_cache
 from typing import Any
 
-from tqdm import tqdm
-
-from bookkit.authoring.study import start_study
 from nbkit.envs.reviews import ALPHABET
 from nbkit.recipes.review_arms import Arm, pretrained, run_arm
 from nbkit.rewards.text import contains_keyword
 from nbkit.text.vocabulary import CharVocabulary
 from nbkit.trainers.reinforce import ReinforceConfig
+from studies._arms import Arms, Run, seed_by_seed
 from studies._frame import Frame
 
 SEEDS = (51, 52, 53)
@@ -61,32 +59,32 @@ def head() -> dict[str, float]:
     return found
 
 
-def measure(out: Path) -> None:
-    """Run the study and write its stamped result."""
-    study = start_study(out, seeds=SEEDS, config={"base": asdict(BASE), "bodies": BODIES})
-    vocabulary = CharVocabulary(ALPHABET)
-    arms: dict[str, list[Any]] = {name: [] for name in ARMS}
-    with tqdm(total=len(SEEDS) * len(ARMS), desc="arms", mininterval=10) as bar:
-        for seed in SEEDS:
-            bases = {
-                body: pretrained(body, vocabulary, seed=seed, **settings)
-                for body, settings in BODIES.items()
-            }
-            for name, arm in ARMS.items():
-                config = replace(BASE, seed=seed)
-                run = run_arm(
-                    arm, bases[arm.body], vocabulary, config, keyword=KEYWORD, curves=CURVES
-                )
-                arms[name].append(run)
-                bar.update()
-    study.finish({"arms": arms})
+VOCABULARY = CharVocabulary(ALPHABET)
+
+
+@lru_cache(len(BODIES))
+def base_policy(body: str, seed: int) -> Any:
+    """The start of a seed's arms with one body; none of them moves it."""
+    return pretrained(body, VOCABULARY, seed=seed, **BODIES[body])
+
+
+def one_run(name: str, seed: int) -> Run:
+    """One arm of one seed."""
+    arm, config = ARMS[name], replace(BASE, seed=seed)
+    base = base_policy(arm.body, seed)
+    return run_arm(arm, base, VOCABULARY, config, keyword=KEYWORD, curves=CURVES)
 
 
 TOLERANCES = {
     **dict.fromkeys(("perplexity", "perplexity before", "perplexity after"), 5e-3),
     **{"return": 5e-3, "kl": 2e-3, "entropy": 1e-3, "gradient_norm": 2e-3},
 }
-STUDY = Frame(__file__, measure, head, TOLERANCES)
+STUDY = Frame(
+    __file__,
+    Arms(one_run, seed_by_seed(ARMS, SEEDS), {"base": asdict(BASE), "bodies": BODIES}).measure,
+    head,
+    TOLERANCES,
+)
 
 if __name__ == "__main__":
     STUDY.main()

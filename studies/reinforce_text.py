@@ -7,14 +7,13 @@ are not among them.
 
 import copy
 from dataclasses import replace
-from pathlib import Path
+from functools import lru_cache
 from typing import Any
 
 import torch
-from tqdm import tqdm
 
-from bookkit.authoring.study import start_study
 from nbkit.envs.reviews import ALPHABET, reviews
+from nbkit.recipes.review_arms import Arm, pretrained, run_arm
 from nbkit.rewards.text import (
     contains_keyword,
     keyword_count,
@@ -22,12 +21,11 @@ from nbkit.rewards.text import (
     sentiment_of_distinct_words,
 )
 from nbkit.text.environment import TextEnv
-from nbkit.text.metrics import judge
 from nbkit.text.policies import make_policy
-from nbkit.text.rollouts import rollout
 from nbkit.text.vocabulary import CharVocabulary
 from nbkit.trainers.language_model import pretrain
 from nbkit.trainers.reinforce import ReinforceConfig, train
+from studies._arms import Arms, Run, seed_by_seed
 from studies._frame import Frame, figures
 
 SEEDS = (21, 22, 23, 24, 25)
@@ -60,65 +58,22 @@ ARMS: dict[str, tuple[str, str, dict[str, Any]]] = {
     },
     "distinct words, KL 0.03": ("lstm", "distinct", {"kl_coefficient": 0.03}),
 }
-CURVES = ("return", "length", "entropy", "perplexity", "distinct_2", "kl")
-EVALUATION_TEXTS = 512
 
 
-def base_policy(body: str, seed: int, vocabulary: CharVocabulary) -> torch.nn.Module:
-    """Pre-train the frozen starting point of one seed."""
-    torch.manual_seed(seed)
-    settings = BODIES[body]
-    policy = make_policy(body, len(vocabulary), **settings["sizes"])
-    pretrain(
-        policy,
-        vocabulary,
-        reviews(8000, seed=1),
-        steps=settings["steps"],
-        learning_rate=settings["learning_rate"],
-        seed=seed,
-        progress=False,
-    )
-    return policy
+VOCABULARY = CharVocabulary(ALPHABET)
 
 
-def evaluate(policy, base, reward, vocabulary, seed: int) -> dict[str, Any]:
-    """Score fresh texts, with randomness that training never saw."""
-    env = TextEnv(vocabulary, reward)
-    generator = torch.Generator().manual_seed(10_000 + seed)
-    batch = rollout(policy, env, EVALUATION_TEXTS, generator=generator)
-    texts = batch.texts(env)
-    return {
-        "return": batch.returns.mean().item(),
-        "length": batch.lengths.float().mean().item(),
-        "keyword_rate": sum(KEYWORD in text for text in texts) / len(texts),
-        "sentiment": sum(map(sentiment, texts)) / len(texts),
-        "examples": texts[:4],
-        **judge(batch, env, base),
-    }
+@lru_cache(len(BODIES))
+def base_policy(body: str, seed: int) -> Any:
+    """The start of a seed's arms with one body; none of them moves it."""
+    return pretrained(body, VOCABULARY, seed=seed, **BODIES[body])
 
 
-def run_arm(name: str, base, vocabulary, seed: int, updates: int | None = None) -> dict[str, Any]:
-    """Train one arm of one seed and evaluate it before and after."""
-    _, reward_name, changes = ARMS[name]
-    reward = REWARDS[reward_name]
-    config = replace(BASE, seed=seed, **changes)
-    if updates is not None:
-        config = replace(config, updates=updates)
-    policy = copy.deepcopy(base)
-    env = TextEnv(vocabulary, reward)
-    history = train(
-        policy,
-        env,
-        config,
-        reference=base if config.kl_coefficient else None,
-        measure=lambda batch: judge(batch, env, base),
-        progress=False,
-    )
-    return {
-        "before": evaluate(base, base, reward, vocabulary, seed),
-        "after": evaluate(policy, base, reward, vocabulary, seed),
-        "curves": {key: [round(step[key], 4) for step in history] for key in CURVES},
-    }
+def one_run(name: str, seed: int) -> Run:
+    """One arm of one seed, judged before and after."""
+    body, reward, changes = ARMS[name]
+    arm, config = Arm(body, REWARDS[reward], changes), replace(BASE, seed=seed)
+    return run_arm(arm, base_policy(body, seed), VOCABULARY, config, keyword=KEYWORD)
 
 
 def head() -> dict[str, float]:
@@ -144,25 +99,16 @@ def head() -> dict[str, float]:
     return found
 
 
-def measure(out: Path) -> None:
-    """Run the study and write its stamped result."""
-    study = start_study(out, seeds=SEEDS, config={"base": vars(BASE), "bodies": BODIES})
-    vocabulary = CharVocabulary(ALPHABET)
-    arms: dict[str, list[Any]] = {name: [] for name in ARMS}
-    with tqdm(total=len(SEEDS) * len(ARMS), desc="arms", mininterval=10) as bar:
-        for seed in SEEDS:
-            bases = {body: base_policy(body, seed, vocabulary) for body in BODIES}
-            for name, (body, _, _) in ARMS.items():
-                arms[name].append(run_arm(name, bases[body], vocabulary, seed))
-                bar.update()
-    study.finish({"arms": arms})
-
-
 METRICS = ("return", "entropy", "gradient_norm", "length")
 TOLERANCES = {
     **{"loss": 1e-3, "return": 5e-3, "entropy": 1e-3, "gradient_norm": 2e-3, "length": 0.02},
 }
-STUDY = Frame(__file__, measure, head, TOLERANCES)
+STUDY = Frame(
+    __file__,
+    Arms(one_run, seed_by_seed(ARMS, SEEDS), {"base": vars(BASE), "bodies": BODIES}).measure,
+    head,
+    TOLERANCES,
+)
 
 if __name__ == "__main__":
     STUDY.main()

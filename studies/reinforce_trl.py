@@ -15,10 +15,8 @@ from typing import Any
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-from tqdm import tqdm
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast, TrainerCallback
 
-from bookkit.authoring.study import start_study
 from nbkit.envs.reviews import ALPHABET, reviews
 from nbkit.rewards.text import contains_keyword
 from nbkit.text.environment import TextEnv
@@ -27,6 +25,7 @@ from nbkit.text.rollouts import rollout
 from nbkit.text.vocabulary import CharVocabulary, TokenizerVocabulary
 from nbkit.trainers.language_model import pretrain
 from nbkit.trainers.reinforce import ReinforceConfig, train
+from studies._arms import Arms, Run, by_arm, seed_by_seed
 from studies._frame import Frame, figures
 
 SEEDS = (31, 32, 33)
@@ -185,30 +184,38 @@ def head() -> dict[str, float]:
     return found | figures(train(policy, env, config, progress=False), METRICS)
 
 
-def measure(out: Path) -> None:
-    """Run the study and write its stamped result."""
-    config = {
-        "updates": UPDATES,
-        "batch": BATCH,
-        "learning_rate": LEARNING_RATE,
-        "max_new_tokens": NEW_TOKENS,
-        "pretraining_steps": PRETRAINING_STEPS,
-    }
-    study = start_study(out, seeds=SEEDS, config=config)
-    runs: dict[str, list[Any]] = {"nbkit": [], "trl": []}
-    for seed in tqdm(SEEDS, desc="seeds"):
-        with tempfile.TemporaryDirectory() as name:
-            make_base(Path(name), seed)
-            runs["nbkit"].append(run_nbkit(Path(name), seed, UPDATES))
-            runs["trl"].append(run_trl(Path(name), seed, UPDATES))
-    study.finish({"runs": runs})
+PROGRAMS = {"nbkit": run_nbkit, "trl": run_trl}
+
+
+def run_arm(arm: str, seed: int) -> Run:
+    """One program from the base of a seed, which is made anew and is the same for both."""
+    with tempfile.TemporaryDirectory() as name:
+        make_base(Path(name), seed)
+        return PROGRAMS[arm](Path(name), seed, UPDATES)
 
 
 METRICS = ("return", "entropy", "gradient_norm", "length")
 TOLERANCES = {
     **{"loss": 1e-3, "return": 5e-3, "entropy": 1e-3, "gradient_norm": 2e-3, "length": 0.02},
 }
-STUDY = Frame(__file__, measure, head, TOLERANCES)
+PROTOCOL = {
+    "updates": UPDATES,
+    "batch": BATCH,
+    "learning_rate": LEARNING_RATE,
+    "max_new_tokens": NEW_TOKENS,
+    "pretraining_steps": PRETRAINING_STEPS,
+}
+STUDY = Frame(
+    __file__,
+    Arms(
+        run_arm,
+        seed_by_seed(PROGRAMS, SEEDS),
+        PROTOCOL,
+        result=lambda runs: {"runs": by_arm(runs)},
+    ).measure,
+    head,
+    TOLERANCES,
+)
 
 if __name__ == "__main__":
     STUDY.main()

@@ -17,19 +17,17 @@ One run a process, one thread each.
 
 import time
 from dataclasses import asdict, replace
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from bookkit.authoring.study import start_study
 from nbkit.envs.helpful import HelpfulVocabulary, all_questions, gold_parts, gold_reward
 from nbkit.recipes.rlhf_recipe import Recipe, comparisons, stage_one, stage_three, stage_two
 from nbkit.trainers.best_of_n import best_of_n_curve
 from nbkit.trainers.reward_model import calibration, margins, reward_function
 from nbkit.trainers.rlhf_evaluation import evaluate, sample_table
-from studies._frame import Frame, figures, partial_file, run_all
+from studies._arms import Arms, every
+from studies._frame import Frame, figures, first_updates
 
 SEEDS = (11, 12, 13)
 BASE = Recipe()
@@ -175,39 +173,7 @@ def head() -> dict[str, float]:
     found = figures(proxy.history[:10:3], ("loss", "gradient_norm"), "reward model")
     found["reward model: held-out loss"] = proxy.loss
     trainer = stage_three(small, policy, proxy.model, seed=SEEDS[0])
-    return found | figures([trainer.step(), trainer.step()], PPO_METRICS, "ppo")
-
-
-def measure(
-    out: Path,
-    jobs: int = 1,
-    device: str = "cpu",
-    updates: int | None = None,
-    only: str = "",
-    seeds: str = "",
-) -> None:
-    """Run the study and write its stamped result.
-
-    Args:
-        out: the result file.
-        jobs: runs at one time, a process and a thread each.
-        device: of the models; a CPU is faster at these sizes.
-        updates: of PPO, for trying the script; None: those of the protocol.
-        only: arms whose name holds this.
-        seeds: numbers with commas between, for tuning on others than those of the protocol.
-
-    """
-    chosen = tuple(map(int, seeds.split(","))) if seeds else SEEDS
-    protocol = {"base": asdict(BASE), "arms": arms(), "updates": updates, "only": only}
-    study = start_study(out, seeds=chosen, config=protocol)
-    todo = [(name, seed) for name in arms() if only in name for seed in chosen]
-    # The longest first: runs with a large reward model.
-    todo.sort(key=lambda job: "large" not in job[0])
-    tasks = {job: partial(run, *job, device, updates) for job in todo}
-    kept = partial_file(out)
-    done = run_all(tasks, jobs=jobs, kept=kept, tell=gained)
-    study.finish({"runs": [done[job] for job in sorted(todo)]})
-    kept.unlink()
+    return found | first_updates(trainer, 2, PPO_METRICS, "ppo")
 
 
 def gained(result: dict[str, Any]) -> str:
@@ -221,7 +187,19 @@ TOLERANCES = {
     **{"loss": 5e-4, "held-out loss": 5e-4, "gradient_norm": 2e-3, "entropy": 1e-3, "kl": 2e-3},
     **{"reward": 5e-4, "policy_loss": 5e-4, "value_loss": 1e-4},
 }
-STUDY = Frame(__file__, measure, head, TOLERANCES)
+SLOW_FIRST = sorted(arms(), key=lambda name: "large" not in name)  # large reward models
+STUDY = Frame(
+    __file__,
+    Arms(
+        run,
+        every(SLOW_FIRST, SEEDS),
+        {"base": asdict(BASE), "arms": arms()},
+        result=lambda runs: {"runs": [runs[key] for key in sorted(runs)]},
+        tell=gained,
+    ).measure,
+    head,
+    TOLERANCES,
+)
 
 if __name__ == "__main__":
     STUDY.main()

@@ -25,9 +25,13 @@ PLUMBING = (
     *("nbkit.authoring.", "nbkit.provenance.", "nbkit.code_tree.", "nbkit.cli."),
     # the names that pages use, each loaded from its own module
     *("nbkit._LAZY", "nbkit.__getattr__"),
-    "studies._frame.",
-    # what became studies._frame
+    *("studies._frame.", "studies._arms.", "studies._grpo_study."),
+    # what became these
     *("studies._jobs.", "studies._grpo.parallel", "studies._grpo._kept", "studies._grpo._in_time"),
+    *("studies.dpo_data.measure", "studies.dpo_frontier.measure", "studies.grpo_controls.measure"),
+    *("studies.grpo_knobs.measure", "studies.grpo_variants.measure"),
+    *("studies.rlhf_overoptimisation.measure", "nbkit.trainers.dpo_runs.spread_over"),
+    *("studies._grpo.by_arm", "studies._grpo.run_all"),
 )
 SCRIPT_NAMES = ("train", "run")
 IMPORTED = " (import)"

@@ -5,6 +5,7 @@ from typing import Literal
 
 from nbkit._inputs import check_choice, check_number
 from nbkit.memory.shape import ModelShape
+from nbkit.memory.zero import STAGES, zero_cuts
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Training:
 
     def __post_init__(self) -> None:
         check_choice("method", self.method, ("full", "lora"))
-        check_choice("stage", self.stage, (0, 1, 2, 3))
+        check_choice("stage", self.stage, STAGES)
         check_number("shards", self.shards, 1)
         check_number("rank", self.rank, 1)
         check_number("prefetch", self.prefetch, 1)
@@ -100,17 +101,17 @@ def static_memory(
     total = shape.parameters if total is None else total
     if training is None:
         return {"parameters": float(total * weights)}
-    precision, world, stage = training.precision, training.shards, training.stage
+    precision, cuts = training.precision, zero_cuts(training.shards, training.stage)
     trained = training.trainable(shape, total)
     held = total if training.method == "full" else total + trained
     gathered = 0.0
-    if stage == 3 and world > 1:
+    if cuts.weights > 1:
         unit = max(training.prefetch * shape.block_parameters, shape.embedding_parameters)
         gathered = float(unit * precision.weights)
     return {
-        "parameters": held * precision.weights / (world if stage == 3 else 1),
-        "master": trained * precision.master / (world if stage >= 1 else 1),
-        "gradients": trained * precision.gradients / (world if stage >= 2 else 1),
-        "optimiser": trained * precision.moments / (world if stage >= 1 else 1),
+        "parameters": held * precision.weights / cuts.weights,
+        "master": trained * precision.master / cuts.optimiser,
+        "gradients": trained * precision.gradients / cuts.gradients,
+        "optimiser": trained * precision.moments / cuts.optimiser,
         "gathered": gathered,
     }

@@ -106,6 +106,19 @@ class ModelShape:
         return self.layers * (matrices + biases)
 
 
+def config_arguments(shape: ModelShape) -> dict[str, Any]:
+    """What ``transformers.Qwen2Config`` is made from, of a shape; the inverse of `from_config`."""
+    return {
+        "vocab_size": shape.vocabulary,
+        "hidden_size": shape.width,
+        "intermediate_size": shape.inner,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "tie_word_embeddings": shape.tied,
+    }
+
+
 def _qwen(layers: int, width: int, inner: int, heads: int, kv: int, tied: bool) -> ModelShape:
     vocabulary = 151_936 if width < 3584 else 152_064
     head_dim = width // heads

@@ -1,7 +1,7 @@
 """One trainer over one device, DDP, FSDP2 and DeepSpeed: one word of the configuration chooses.
 
 `connect` makes the back-end; a trainer then speaks to ``Parallel`` alone. The modules ``ring``,
-``buckets``, ``shards``, ``memory``, ``tensor_parallel`` and ``handover`` build by hand what the
+``buckets``, ``shards``, ``tensor_parallel`` and ``handover`` build by hand what the
 libraries do, and are used by nothing else.
 """
 

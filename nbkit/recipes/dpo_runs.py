@@ -122,10 +122,3 @@ def run_ppo(
                 rounded({"step": float(update), **made.summary(), "reward": metrics["reward"]})
             )
     return {"curve": curve}
-
-
-def spread_over(device: str, number: int) -> str:
-    """The device of a task: "cuda" takes the GPUs in turn."""
-    if device == "cuda":
-        return f"cuda:{number % torch.cuda.device_count()}"
-    return device

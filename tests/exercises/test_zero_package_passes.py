@@ -10,8 +10,8 @@ from bookkit.exercises.chapter_34.batch import NAMES, batch_sizes
 from bookkit.exercises.chapter_34.memory import zero_memory
 from bookkit.exercises.check import verdict_on
 from bookkit.exercises.proof import bench_for
+from nbkit.memory import zero_bytes
 from nbkit.parallel.by_hand.shards import cut
-from nbkit.parallel.memory import zero_bytes
 
 pytestmark = pytest.mark.chapter(34)
 

@@ -11,6 +11,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import generate as benchmark  # noqa: E402
+from generate_bench import Bench, summary  # noqa: E402
+from side_by_side import start  # noqa: E402
 
 pytestmark = pytest.mark.chapter(31)
 
@@ -28,7 +30,7 @@ def test_aims_are_met_or_not():
         "library dynamic 0.5B": ok([{"batch": 64, "ms_per_step": 78.0}]),
         "ours 1.5B": {"status": "failed", "error": "…"},
     }
-    found = benchmark.summary(sections)
+    found = summary(sections)
     aims = {aim["aim"]: (round(aim["value"], 3), aim["met"]) for aim in found["aims"]}
     assert aims == {
         "0.5B, batch 64: at most 4.0 times the floor": (3.75, True),
@@ -38,8 +40,7 @@ def test_aims_are_met_or_not():
 
 
 def test_a_section_that_fails_or_hangs_is_recorded_and_the_next_one_runs(tmp_path, capsys):
-    started = benchmark.provenance.start(seeds=[0], config={}, watched=("nbkit",))
-    bench = benchmark.Bench("cpu", tmp_path / "out.json", started, 100.0)
+    bench = Bench("cpu", start(tmp_path / "out.json", seeds=[0], config={}), 100.0)
     bench.run("fails", 100, lambda: 1 / 0)
     bench.run("hangs", 0.1, lambda: [time.sleep(0.01) for _ in range(30_000)])
     bench.run("works", 100, lambda: {"x": 1})

@@ -4,10 +4,10 @@ import socket
 
 import pytest
 
+from nbkit.memory import traffic_bytes, zero_bytes
 from nbkit.parallel.by_hand.buckets import make_buckets
 from nbkit.parallel.by_hand.handover import sent_elements
 from nbkit.parallel.by_hand.ring import bytes_sent
-from nbkit.parallel.memory import traffic_bytes, zero_bytes
 from nbkit.parallel.ports import reserved_port
 from nbkit.parallel.streams import GlobalBatches, mine, rank_seed
 

@@ -14,11 +14,13 @@ from nbkit.memory import (
     SHAPES,
     ModelShape,
     Training,
+    config_arguments,
     four_models,
     generation_peak,
     inference_peak,
     static_memory,
     training_peak,
+    zero_bytes,
 )
 from nbkit.memory.peaks import block_activations, head_activations, kv_cache_bytes
 from nbkit.text.policies_value import ScalarModel
@@ -109,6 +111,21 @@ def test_static_memory_by_hand():
     }  # fmt: skip
     assert static_memory(shape, None) == {"parameters": 2 * count}
     assert static_memory(shape, Training(BF16))["optimiser"] == 4 * count
+
+
+@pytest.mark.parametrize("stage", range(4))
+def test_both_ways_to_count_zero_agree(stage):
+    ranks = 8 if stage else 1
+    static = static_memory(BIG, Training(MIXED, shards=ranks, stage=stage))
+    found = zero_bytes(BIG.parameters, ranks, stage)
+    assert static["parameters"] == found.weights and static["gradients"] == found.gradients
+    assert static["master"] + static["optimiser"] == pytest.approx(found.optimiser)
+
+
+@pytest.mark.parametrize("name", [name for name in SHAPES if name.startswith("qwen")])
+def test_a_shape_and_its_configuration_are_one(name):
+    config = Qwen2Config(**config_arguments(SHAPES[name]))
+    assert ModelShape.from_config(config) == SHAPES[name]
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,6 @@
-"""The frame of the studies: their command line, and runs that are kept and resumed."""
+"""The frame of the studies: their command line and their heads."""
 
 import json
-import math
-import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,58 +10,7 @@ from typer.testing import CliRunner
 
 from bookkit.authoring.heads import StudyMismatch
 from studies import _frame
-from studies._frame import Frame, by_arm, every, figures, run_all
-
-
-def measured(arm: str, seed: int) -> dict[str, Any]:
-    if arm == "broken":
-        raise RuntimeError("it must not run")
-    return {"value": 10 * seed}
-
-
-def test_runs_come_in_order_with_seed_and_seconds() -> None:
-    runs = run_all(every(measured, ["b", "a"], [2, 1]))
-    assert list(runs) == [("b", 2), ("b", 1), ("a", 2), ("a", 1)]
-    arms = by_arm(runs)
-    assert list(arms) == ["b", "a"]
-    assert [(run["seed"], run["value"]) for run in arms["a"]] == [(2, 20), (1, 10)]
-    assert all(run["seconds"] >= 0 for run in arms["a"])
-
-
-def test_a_run_may_say_its_own_seconds() -> None:
-    (run,) = run_all({("a", 7): partial(dict, seconds=1.5)}).values()
-    assert run == {"seed": 7, "seconds": 1.5}
-
-
-def test_what_has_ended_is_never_run_again(tmp_path: Path) -> None:
-    kept = tmp_path / "new" / "x.partial.jsonl"
-    first = run_all(every(measured, ["a"], [1, 2]), kept=kept)
-    assert len(kept.read_text().splitlines()) == 2
-    tasks = every(measured, ["a"], [1, 2]) | {("a", 3): partial(measured, "a", 3)}
-    tasks["a", 1] = partial(measured, "broken", 1)
-    again = run_all(tasks, kept=kept)
-    assert [run["value"] for run in again.values()] == [10, 20, 30]
-    assert again["a", 1] == first["a", 1]
-
-
-def test_what_ended_before_a_crash_is_kept(tmp_path: Path) -> None:
-    kept = tmp_path / "x.jsonl"
-    with pytest.raises(RuntimeError, match="must not run"):
-        run_all(every(measured, ["a", "broken"], [1]), kept=kept)
-    assert json.loads(kept.read_text())[:2] == ["a", 1]
-
-
-def test_nothing_begins_after_the_end() -> None:
-    assert run_all(every(measured, ["a"], [1]), end=time.monotonic()) == {}
-    assert len(run_all(every(measured, ["a"], [1]), end=math.inf)) == 1
-
-
-@pytest.mark.slow
-def test_processes_give_the_same_in_the_same_order(tmp_path: Path) -> None:
-    tasks = {("a", seed): partial(dict, seconds=0.0, value=seed) for seed in (3, 1, 2)}
-    alone, together = run_all(tasks), run_all(tasks, jobs=2, kept=tmp_path / "x.jsonl")
-    assert together == alone and list(together) == list(alone)
-    assert len((tmp_path / "x.jsonl").read_text().splitlines()) == 3
+from studies._frame import Frame, figures
 
 
 def test_figures_are_named_by_arm_metric_and_update() -> None:
