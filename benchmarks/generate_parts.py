@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from decode_loops import padded_loop
 from side_by_side import seconds, spread
 
-from benchmarks.decode_loops import padded_loop
 from nbkit.generate import EngineOptions, clear, generate
 
 LADDER = {
