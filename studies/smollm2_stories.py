@@ -1,0 +1,117 @@
+"""What a reward does to the English of a real model: chapter 11's question, asked of SmolLM2-135M.
+
+REINFORCE with the leave-one-out baseline, on continuations of story openings. Two rewards (VADER's
+score, a keyword) and three coefficients of the KL penalty. Measured on held-out openings: the
+reward, the KL from the model as it was, the perplexity under it, the share of different word pairs,
+and texts. The weights are 4-bit, dequantised (`nbkit model fetch smollm2-135m`). Needs a GPU.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from nbkit.recipes.stories import TOKENS, held_out, judged, openings, reward_function
+from nbkit.trainers.grpo import GRPOTrainer, variant
+from studies._arms import Arms, Run, seed_by_seed
+from studies._frame import Frame, first_updates
+
+MODEL = "smollm2-135m"
+SEEDS = (71, 72, 73)
+BETAS = (0.0, 0.02, 0.1)
+ARMS = {f"{reward}, KL {beta}": (reward, beta) for reward in ("sentiment", "keyword") for beta in BETAS}
+UPDATES, EVERY, KEPT_TEXTS = 80, 10, 12
+KEPT = ("reward", "kl", "entropy", "gradient_norm", "length")
+SETTINGS: dict[str, Any] = {
+    "updates": UPDATES,
+    "prompts": 64,
+    "group_size": 8,
+    "max_new_tokens": TOKENS,
+    "learning_rate": 1e-5,
+    "micro_tokens": 32_768,
+    "sampler_dtype": "bfloat16",
+}
+
+
+def trainer_of(arm: str, model: Any, base: Any, vocabulary: Any, seed: int, **more: Any) -> GRPOTrainer:
+    """The trainer of an arm."""
+    reward, beta = ARMS[arm]
+    return GRPOTrainer(
+        model,
+        vocabulary,
+        openings(4_000, seed),
+        reward_function(reward),
+        variant("rloo", kl_coefficient=beta, **SETTINGS | more),
+        reference=base,
+        generator=torch.Generator().manual_seed(seed),
+    )
+
+
+def run(arm: str, seed: int, device: str = "cuda") -> Run:
+    """One run: measured before, every few updates, and after."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from nbkit.data.pretrained import fetched
+    from nbkit.text.continuation import ContinuationVocabulary
+
+    torch.set_float32_matmul_precision("high")
+    folder = fetched(MODEL)
+    model, base = (AutoModelForCausalLM.from_pretrained(folder).eval().to(device) for _ in range(2))
+    base.requires_grad_(False)
+    vocabulary = ContinuationVocabulary(AutoTokenizer.from_pretrained(folder))
+    asked = held_out()
+
+    def measure(updates: int) -> dict[str, Any]:
+        found = judged(model, base, vocabulary, asked, seed=seed, dtype=torch.bfloat16)
+        return {"update": updates, **found, "texts": found["texts"][:KEPT_TEXTS]}
+
+    trainer = trainer_of(arm, model, base, vocabulary, seed)
+    points = [measure(0)]
+    while not trainer.finished:
+        trainer.step()
+        if len(trainer.history) % EVERY == 0:
+            points.append(measure(len(trainer.history)))
+    curves = {name: [row[name] for row in trainer.history if name in row] for name in KEPT}
+    seconds = sum(row["seconds/step"] for row in trainer.history)
+    return {"seed": seed, "points": points, "curves": curves, "training_seconds": seconds}
+
+
+def head() -> dict[str, float]:
+    """Two updates of two arms on a tiny model with random weights, so that CI needs no real one."""
+    from nbkit.envs.reviews import ALPHABET
+    from nbkit.text.policies_hf import tiny_model
+    from nbkit.text.vocabulary import CharVocabulary
+
+    found: dict[str, float] = {}
+    names = ("reward", "kl", "entropy", "gradient_norm")
+    for arm in ("sentiment, KL 0.1", "keyword, KL 0.0"):
+        vocabulary = CharVocabulary(ALPHABET)
+        model, base = (tiny_model(vocabulary, seed=SEEDS[0]) for _ in range(2))
+        small = {"prompts": 8, "group_size": 4, "max_new_tokens": 24, "sampler_dtype": None}
+        trainer = trainer_of(arm, model, base, vocabulary, SEEDS[0], **small, learning_rate=1e-2)
+        found |= first_updates(trainer, 2, names, arm)
+    return found
+
+
+def said(arms: dict[str, list[Run]]) -> Iterator[str]:
+    """What each arm came to."""
+    for arm, runs in arms.items():
+        last = [one["points"][-1] for one in runs]
+        parts = (
+            f"{name} {', '.join(f'{point[name]:.2f}' for point in last)}"
+            for name in ("sentiment", "keyword", "kl", "perplexity", "distinct_2")
+        )
+        yield f"{arm}: {'; '.join(parts)}"
+
+
+def config() -> dict[str, Any]:
+    """The protocol, with the digest of the weights where they are at hand."""
+    from nbkit.data.pretrained import MODELS, fetched, weights_sha256
+    from nbkit.errors import UserError
+
+    facts = {"model": MODEL, "remark": MODELS[MODEL].remark}
+    try:
+        facts["weights_sha256"] = weights_sha256(fetched(MODEL))
+    except UserError:
+        facts["weights_sha256"] = "not fetched here"
+    return {**facts, "arms": ARMS, "settings": SETTINGS, "every": EVERY, "held_out": len(held_out())}
