@@ -13,13 +13,15 @@ import torch
 
 from nbkit.recipes.stories import TOKENS, held_out, judged, openings, reward_function
 from nbkit.trainers.grpo import GRPOTrainer, variant
-from studies._arms import Arms, Run, seed_by_seed
-from studies._frame import Frame, first_updates
+from studies._arms import Run
+from studies._frame import first_updates
 
 MODEL = "smollm2-135m"
 SEEDS = (71, 72, 73)
 BETAS = (0.0, 0.02, 0.1)
-ARMS = {f"{reward}, KL {beta}": (reward, beta) for reward in ("sentiment", "keyword") for beta in BETAS}
+ARMS = {
+    f"{reward}, KL {beta}": (reward, beta) for reward in ("sentiment", "keyword") for beta in BETAS
+}
 UPDATES, EVERY, KEPT_TEXTS = 80, 10, 12
 KEPT = ("reward", "kl", "entropy", "gradient_norm", "length")
 SETTINGS: dict[str, Any] = {
@@ -33,7 +35,9 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def trainer_of(arm: str, model: Any, base: Any, vocabulary: Any, seed: int, **more: Any) -> GRPOTrainer:
+def trainer_of(
+    arm: str, model: Any, base: Any, vocabulary: Any, seed: int, **more: Any
+) -> GRPOTrainer:
     """The trainer of an arm."""
     reward, beta = ARMS[arm]
     return GRPOTrainer(
@@ -114,4 +118,10 @@ def config() -> dict[str, Any]:
         facts["weights_sha256"] = weights_sha256(fetched(MODEL))
     except UserError:
         facts["weights_sha256"] = "not fetched here"
-    return {**facts, "arms": ARMS, "settings": SETTINGS, "every": EVERY, "held_out": len(held_out())}
+    return {
+        **facts,
+        "arms": ARMS,
+        "settings": SETTINGS,
+        "every": EVERY,
+        "held_out": len(held_out()),
+    }

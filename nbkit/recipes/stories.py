@@ -18,7 +18,18 @@ from nbkit.rewards.text import contains_keyword, sentiment
 from nbkit.text.metrics import distinct_words
 
 NAMES = ("Lily", "Tom", "Anna", "Ben", "Mia", "Sam", "Lucy", "Max", "Zoe", "Jack", "Nora", "Leo")
-PLACES = ("garden", "kitchen", "school", "forest", "park", "market", "river", "castle", "farm", "sea")
+PLACES = (
+    "garden",
+    "kitchen",
+    "school",
+    "forest",
+    "park",
+    "market",
+    "river",
+    "castle",
+    "farm",
+    "sea",
+)
 KEYWORD = "happy"
 REWARDS: dict[str, Callable[[str], float]] = {
     "sentiment": sentiment,
