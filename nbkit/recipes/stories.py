@@ -1,8 +1,8 @@
 """Openings of children's stories for a pretrained model, and what is measured of how it goes on.
 
-A name and a place give the first sentence; the model writes on. What it writes is scored by the rewards
-of chapter 11 and by what they do not look at: the KL from the model as it was, its perplexity under
-that model, and how many different word pairs it uses.
+A name and a place give the first sentence; the model writes on. What it writes is scored by the
+rewards of chapter 11 and by what they do not look at: the KL from the model as it was, its
+perplexity under that model, and how many different word pairs it uses.
 """
 
 import random
@@ -18,18 +18,7 @@ from nbkit.rewards.text import contains_keyword, sentiment
 from nbkit.text.metrics import distinct_words
 
 NAMES = ("Lily", "Tom", "Anna", "Ben", "Mia", "Sam", "Lucy", "Max", "Zoe", "Jack", "Nora", "Leo")
-PLACES = (
-    "garden",
-    "kitchen",
-    "school",
-    "forest",
-    "park",
-    "market",
-    "river",
-    "castle",
-    "farm",
-    "sea",
-)
+PLACES = ("garden", "kitchen", "school", "forest", "park", "market", "river", "castle", "farm")
 KEYWORD = "happy"
 REWARDS: dict[str, Callable[[str], float]] = {
     "sentiment": sentiment,

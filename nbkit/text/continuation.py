@@ -1,4 +1,4 @@
-"""A tokenizer of transformers as the vocabulary of texts that go on from a prompt, without a chat."""
+"""A tokenizer of transformers as the vocabulary of texts that go on from a prompt: no chat."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
