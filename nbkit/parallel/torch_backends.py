@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
@@ -26,9 +26,35 @@ class Single(Parallel):
     trains: ClassVar[str] = "everything whole, once"
 
     def frozen(self, model: nn.Module) -> Any:
-        """As in ``Parallel``; its forward pass has the precision of the policy's."""
+        """As in ``Parallel``; its forward pass has the precision of the policy's.
+
+        Whether its parameters take gradients stays as it was: the model is the caller's, who may
+        train it, or a copy of it, next.
+        """
         _autocast(model, self.config.precision, self.world.device)
-        return super().frozen(model)
+        return model.to(self.world.device).eval()
+
+    # What is added up over the ranks is here already. A process group may exist all the same, of
+    # processes that each train a model of their own.
+
+    def total(self, *values: float | Tensor) -> list[float]:
+        """The values."""
+        return [float(value) for value in values]
+
+    def largest(self, value: float) -> float:
+        """The value."""
+        return float(value)
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The tensor."""
+        return values
+
+    def everyone(self, value: Any) -> list[Any]:
+        """The value alone."""
+        return [value]
+
+    def barrier(self) -> None:
+        """There is nobody to wait for."""
 
     def _wrap(self, model: nn.Module, make_optimiser: MakeOptimiser) -> None:
         _autocast(model, self.config.precision, self.world.device)
