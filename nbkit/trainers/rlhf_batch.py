@@ -3,25 +3,31 @@
 import math
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from nbkit.adapters import merged
 from nbkit.advantages import token_gae, whiten
 from nbkit.generate import Generation, clear, generate
 from nbkit.kl import kl_estimate
 from nbkit.masks import masked_mean, place_sequence_reward
-from nbkit.policies_value import ScalarModel
-from nbkit.trainers.grpo_batch import PromptStream
+from nbkit.parallel import Parallel
+from nbkit.policies_value import ScalarModel, last_scores
+from nbkit.trainers.data_order import PromptStream
 from nbkit.trainers.grpo_scoring import Completion, RewardFunction, score
+from nbkit.trainers.protocols import Metrics, Problem, Vocabulary, prompt_ids
 from nbkit.trainers.rlhf_config import RLHFConfig
 from nbkit.trainers.rlhf_models import align, causal, policy_outputs, value_outputs
-from nbkit.trainers.spread import everyone_s, own_parts, own_prompts, whole_generation
-
-Metrics = dict[str, float]
+from nbkit.trainers.spread import (
+    everyone_s,
+    own_parts,
+    own_prompts,
+    spread_over,
+    whole_generation,
+)
 
 
 @dataclass(frozen=True)
@@ -72,7 +78,7 @@ def scored_tokens(
     mask: Tensor,
     config: RLHFConfig,
     *,
-    parallel: Any = None,
+    parallel: Parallel | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Log-probabilities and values (R, T) of sampled tokens, in micro-batches.
 
@@ -82,14 +88,15 @@ def scored_tokens(
         ids: (R, P+T).
         attention: (R, P+T).
         mask: (R, T).
-        config: temperature, micro_tokens.
-        parallel: a ``nbkit.parallel.Parallel``: each rank scores its share of the rows, and all get
-            the whole.
+        config: temperature, micro_tokens, micro_rows.
+        parallel: of the policy: each rank scores its share of the rows, and all get the whole.
+            None: one device.
 
     """
+    spread = spread_over(parallel, policy)
     logprobs = torch.zeros(mask.shape, device=ids.device)
     values = torch.zeros(mask.shape, device=ids.device)
-    for rows in own_parts(attention, config.micro_tokens, parallel):
+    for rows in own_parts(attention, spread, config.micro_tokens, config.micro_rows):
         if rows is None:  # the other ranks need this one's shards
             part = align(ids[:1], attention[:1], mask[:1])
             policy_outputs(policy, part, config.temperature)
@@ -102,9 +109,33 @@ def scored_tokens(
         found = own if value is None else value_outputs(value, part)
         if found is not None:
             values[rows] = part.full(found).to(values.dtype)
-    if parallel is not None:
-        logprobs, values = parallel.sum(logprobs), parallel.sum(values)
-    return logprobs, values
+    return spread.sum(logprobs), spread.sum(values)
+
+
+@torch.no_grad()
+def judged_rows(
+    judge: ScalarModel, made: Generation, config: RLHFConfig, parallel: Parallel
+) -> Tensor:
+    """Scores (R,) float32 of a reward model that reads prompts and completions as ids.
+
+    A completion that was cut has no EOS, and is scored as it stands.
+
+    Args:
+        judge: frozen, on the same back-end as the policy.
+        made: R completions.
+        config: micro_tokens, micro_rows.
+        parallel: each rank scores its share of the rows, and all get the whole.
+
+    """
+    scores = torch.zeros(len(made.ids), device=made.ids.device)
+    limits = (config.micro_tokens, config.micro_rows)
+    for rows in own_parts(made.attention, parallel, *limits):
+        chosen = slice(0, 1) if rows is None else rows
+        part = align(made.ids[chosen], made.attention[chosen], made.mask[chosen])
+        found = last_scores(judge(part.ids, part.attention), part.attention)
+        if rows is not None:  # else the other ranks needed this one's shards
+            scores[rows] = found.to(scores.dtype)
+    return parallel.sum(scores)
 
 
 def token_rewards(
@@ -140,26 +171,36 @@ def token_rewards(
 
 
 def sample_batch(
-    policy: Any,
+    parallel: Parallel,
     value: ScalarModel | None,
     reference: Any,
-    vocabulary: Any,
-    problems: Sequence[Any],
+    vocabulary: Vocabulary,
+    problems: Sequence[Problem],
     stream: PromptStream,
-    reward_fn: RewardFunction,
+    reward_fn: RewardFunction | ScalarModel,
     config: RLHFConfig,
     *,
     kl_coefficient: float,
     monitors: Mapping[str, RewardFunction],
-    parallel: Any = None,
 ) -> tuple[RLHFBatch, Metrics, list[Completion]]:
     """Ask, answer, score; return a batch with advantages.
 
     A completion that the reward function cannot score (None) stays in the batch with an empty mask:
     it teaches nothing, and is counted in "unscored".
 
-    Under `parallel` each rank samples and scores its share of the prompts, and all ranks return the
-    whole batch.
+    Each rank samples and scores its share of the prompts, and all ranks return the whole batch.
+
+    Args:
+        parallel: of the policy.
+        value: of the advantages; None: the policy's own values.
+        reference: of the divergence.
+        vocabulary: of prompts and completions.
+        problems: what is asked.
+        stream: which of them are next, and the source of the sampling.
+        reward_fn: a function of problems and completions, or a reward model on the device.
+        config: settings.
+        kl_coefficient: what a nat of divergence costs now.
+        monitors: what else is measured.
 
     Returns:
         the batch; its metrics ("kl" is the mean over completions of their summed k1, an unbiased
@@ -170,17 +211,18 @@ def sample_batch(
     start = time.perf_counter()
     asked = [problems[i] for i in stream.take(config.prompts)]
     here, rows, seeds = own_prompts(asked, config.samples, stream.generator, parallel)
-    whole = nullcontext(causal(policy)) if parallel is None else parallel.gathered()
-    with whole as sampler:
+    with parallel.gathered() as whole, merged(whole):
+        sampler = causal(whole)
         made = generate(
             sampler,
-            [vocabulary.encode(problem.prompt) for problem in here],
+            [prompt_ids(problem, vocabulary) for problem in here],
             max_new_tokens=config.max_new_tokens,
             temperature=config.temperature,
             eos_ids=vocabulary.eos_id,
             pad_id=vocabulary.pad_id,
             seeds=seeds,
             group_size=config.samples,
+            dtype=torch.bfloat16 if config.sampler_dtype else None,
         )
         if config.release_engine:
             clear(sampler)
@@ -188,12 +230,19 @@ def sample_batch(
     sampled = time.perf_counter()
     completions = as_completions(made, vocabulary)
     each = [problem for problem in asked for _ in range(config.samples)]
-    numbers, composed = _scored(reward_fn, each, completions, rows, parallel)
-    scores = torch.tensor(numbers, dtype=torch.float32, device=made.tokens.device)
+    composed: list[Any] = []
+    if isinstance(reward_fn, ScalarModel):
+        scores = judged_rows(reward_fn, made, config, parallel)
+        numbers = scores.tolist()
+    else:
+        numbers, composed = _scored(reward_fn, each, completions, rows, parallel)
+        scores = torch.tensor(numbers, dtype=torch.float32, device=made.tokens.device)
     scored = time.perf_counter()
     mask = made.mask & ~scores.isnan()[:, None]
     attention, ids = made.attention, made.ids
-    logprobs, values = scored_tokens(policy, value, ids, attention, mask, config, parallel=parallel)
+    logprobs, values = scored_tokens(
+        parallel.model, value, ids, attention, mask, config, parallel=parallel
+    )
     ref_logprobs, _ = scored_tokens(
         reference, None, ids, attention, mask, config, parallel=parallel
     )
@@ -233,15 +282,15 @@ def _scored(
     problems: list[Any],
     completions: list[Completion],
     rows: slice,
-    parallel: Any,
+    parallel: Parallel,
 ) -> tuple[list[float], list[Any]]:
-    """``score`` of all rows; under `parallel` each rank asks for its own."""
+    """``score`` of all rows; each rank asks for its own."""
     numbers, composed = score(judge, problems[rows], completions[rows])
     numbers, composed = everyone_s((numbers, composed), parallel)
     return numbers, composed
 
 
-def as_completions(made: Generation, vocabulary: Any) -> list[Completion]:
+def as_completions(made: Generation, vocabulary: Vocabulary) -> list[Completion]:
     """What reward functions see of a generation."""
     return [
         Completion(vocabulary.decode(row), len(row), cut, tuple(row))

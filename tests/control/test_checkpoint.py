@@ -14,8 +14,8 @@ import torch
 from nbkit.actor_critic import make_actor_critic
 from nbkit.envs.control import VectorEnvAdapter, make_control_env
 from nbkit.envs.env_state import UnsavableEnvironment
+from nbkit.trainers.checkpoint import resume, save
 from nbkit.trainers.ppo import PPOConfig, PPOTrainer, train
-from nbkit.trainers.ppo_checkpoint import resume, save
 from tests.control import killed_run
 from tests.control.hand_made import CountingVectorEnv
 
