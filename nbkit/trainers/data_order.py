@@ -1,5 +1,6 @@
 """The order in which data are learned from: resumable, and the same on every rank."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -42,3 +43,10 @@ class PromptStream:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Put back what ``state_dict`` returned."""
         self._order, self._position = state["order"].clone(), state["position"]
+
+
+def endless(count: int, generator: torch.Generator) -> Iterator[int]:
+    """Numbers below ``count`` without end, in the order of a ``PromptStream``."""
+    stream = PromptStream(count, generator, "examples")
+    while True:
+        yield from stream.take(1)

@@ -129,7 +129,7 @@ class DPOTrainer(StreamTrainer):
         return PairScores(*(field.to(self.device) for field in fields))
 
     @property
-    def total(self) -> int:
+    def planned(self) -> int:
         """Steps in all."""
         return self.config.steps
 

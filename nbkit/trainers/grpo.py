@@ -102,7 +102,7 @@ class GRPOTrainer(StreamTrainer):
         super().__init__(config, len(problems), generator, {"model": spread})
 
     @property
-    def total(self) -> int:
+    def planned(self) -> int:
         """Updates in all."""
         return self.config.updates
 

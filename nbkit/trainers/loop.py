@@ -52,7 +52,7 @@ class Trainer(ABC):
 
     @property
     @abstractmethod
-    def total(self) -> int:
+    def planned(self) -> int:
         """How far the run goes: steps, or what else ``done`` counts."""
 
     @property
@@ -63,7 +63,7 @@ class Trainer(ABC):
     @property
     def finished(self) -> bool:
         """Whether it has come so far."""
-        return self.done >= self.total
+        return self.done >= self.planned
 
     def postfix(self, metrics: Metrics) -> str:
         """What the progress bar says of the newest metrics."""
@@ -123,7 +123,7 @@ class Trainer(ABC):
             checkpoints.resume(checkpoint, self)
         every = checkpoint_every or self.save_every
         label = description or self.description
-        with tqdm(total=self.total, desc=label, disable=not progress, mininterval=5) as bar:
+        with tqdm(total=self.planned, desc=label, disable=not progress, mininterval=5) as bar:
             bar.update(self.done)
             while not self.finished:
                 metrics = self.step()

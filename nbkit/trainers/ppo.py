@@ -73,7 +73,7 @@ class PPOTrainer(Trainer):
         self.history: list[Metrics] = []
 
     @property
-    def total(self) -> int:
+    def planned(self) -> int:
         """The budget of environment steps."""
         return self.config.total_steps
 

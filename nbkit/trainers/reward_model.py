@@ -130,7 +130,7 @@ class RewardModelTrainer(StreamTrainer):
         check_share("batch_size", self.batch_size, spread, "needs a pair")
 
     @property
-    def total(self) -> int:
+    def planned(self) -> int:
         """Steps in all."""
         return self.config.steps
 

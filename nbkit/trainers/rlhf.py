@@ -141,7 +141,7 @@ class RLHFTrainer(StreamTrainer):
         return parallel
 
     @property
-    def total(self) -> int:
+    def planned(self) -> int:
         """Updates in all."""
         return self.config.updates
 

@@ -12,6 +12,7 @@ from nbkit.data.encode import Example
 from nbkit.logprobs import next_token_logprobs
 from nbkit.masks import aggregate, position_ids
 from nbkit.parallel import Parallel
+from nbkit.trainers.data_order import endless
 from nbkit.trainers.loop import StreamTrainer
 from nbkit.trainers.micro import check_micro, cut
 from nbkit.trainers.optimisation import adamw, schedule, set_rate
@@ -22,6 +23,7 @@ __all__ = [
     "SFTConfig",
     "SFTTrainer",
     "answer_logprobs",
+    "endless",
     "evaluate",
     "schedule",
     "sft_batch",
@@ -181,7 +183,7 @@ class SFTTrainer(StreamTrainer):
         self.examples, self.pad_id = examples, pad_id
 
     @property
-    def total(self) -> int:
+    def planned(self) -> int:
         """Steps in all."""
         return self.config.steps
 
