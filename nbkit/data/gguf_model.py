@@ -5,6 +5,7 @@ first step; models of the kind "smollm" split numbers into digits before it: thi
 """
 
 from pathlib import Path
+from typing import Any
 
 from nbkit.errors import UserError
 
@@ -36,7 +37,7 @@ def convert(file: Path, folder: Path) -> None:
     place = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
     read = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(**place)
-    steps = [pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    steps: list[Any] = [pre_tokenizers.ByteLevel(add_prefix_space=False)]
     if KNOWN[kind]:
         steps.insert(0, pre_tokenizers.Digits(individual_digits=True))
     tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(steps)

@@ -185,6 +185,11 @@ class Parallel(ABC):
 
     # ---- the whole model
 
+    @property
+    def plain(self) -> Any:
+        """The model as it was handed to ``prepare``; its parameters may be shards."""
+        return self._plain
+
     def gathered(self) -> AbstractContextManager[Any]:
         """The module with whole parameters, for sampling; every rank must enter and leave.
 
@@ -247,7 +252,7 @@ class Parallel(ABC):
 
     def save(self, run: Path, number: int, **extra: Any) -> Path:
         """Write a sharded checkpoint, see ``nbkit.parallel.checkpoint.save``."""
-        from nbkit.parallel.checkpoint import save
+        from nbkit.parallel.checkpoint import save  # torch's part of it takes a second to import
 
         return save(self, run, number, **extra)
 

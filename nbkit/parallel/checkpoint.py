@@ -7,27 +7,57 @@ of ranks. ``nbkit.runs.checkpoints`` makes the folder appear whole or not at all
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter
 
-from nbkit.parallel.base import Parallel
+from nbkit.parallel.config import ParallelConfig
 from nbkit.parallel.manifest import parse_manifest, read_manifest, write_manifest
+from nbkit.parallel.world import World
 from nbkit.runs.checkpoints import read_newest, write_folder
 
 SHARDS = "shards"
 
 
+class Sharded(Protocol):
+    """What is written and read: as much of a ``nbkit.parallel.Parallel`` as this needs."""
+
+    config: ParallelConfig
+    world: World
+    optimiser: Any
+
+    @property
+    def plain(self) -> nn.Module:
+        """The model as it was handed over, by whose names tensors are stored."""
+        ...
+
+    def state(self) -> dict[str, dict[str, Any]]:
+        """Tensors to write, by their names."""
+        ...
+
+    def empty_state(self, kinds: dict[str, list[str]]) -> dict[str, dict[str, Any]]:
+        """Tensors to read into."""
+        ...
+
+    def put(self, state: dict[str, dict[str, Any]]) -> None:
+        """Take over what was read."""
+        ...
+
+    def barrier(self) -> None:
+        """Wait for all ranks."""
+        ...
+
+
 def save(
-    parallel: Parallel,
+    parallel: Sharded,
     run: Path,
     number: int,
     *,
     state: dict[str, Any] | None = None,
-    beside: Mapping[str, Parallel] | None = None,
+    beside: Mapping[str, Sharded] | None = None,
 ) -> Path:
     """Write the checkpoint of a step; every rank calls this.
 
@@ -56,11 +86,11 @@ def save(
 
 
 def load(
-    parallel: Parallel,
+    parallel: Sharded,
     run: Path,
     number: int | None = None,
     *,
-    beside: Mapping[str, Parallel] | None = None,
+    beside: Mapping[str, Sharded] | None = None,
 ) -> dict[str, Any] | None:
     """Put a prepared model where the newest checkpoint was written; every rank calls this.
 
@@ -106,12 +136,12 @@ def load(
     return found.state
 
 
-def _models(parallel: Parallel, beside: Mapping[str, Parallel] | None) -> dict[str, Parallel]:
+def _models(parallel: Sharded, beside: Mapping[str, Sharded] | None) -> dict[str, Sharded]:
     """Name of the folder to model; the first is the one that an export takes."""
     return {SHARDS: parallel, **{f"{SHARDS}_{name}": one for name, one in (beside or {}).items()}}
 
 
-def write_shards(parallel: Parallel, folder: Path) -> None:
+def write_shards(parallel: Sharded, folder: Path) -> None:
     """Write weights and optimiser state, each rank its part, and the manifest."""
     flat = flatten(parallel.state())
     dcp.save(flat, storage_writer=FileSystemWriter(folder), no_dist=not dist.is_initialized())
@@ -125,7 +155,7 @@ def write_shards(parallel: Parallel, folder: Path) -> None:
     )
 
 
-def read_shards(parallel: Parallel, folder: Path, *, checked: bool = False) -> None:
+def read_shards(parallel: Sharded, folder: Path, *, checked: bool = False) -> None:
     """Read weights and optimiser state into a prepared model, after its manifest was checked.
 
     Args:
@@ -160,9 +190,9 @@ def read_shards(parallel: Parallel, folder: Path, *, checked: bool = False) -> N
         group.update({k: tuple(v) if isinstance(v, list) else v for k, v in noted.items()})
 
 
-def _check_names(parallel: Parallel, folder: Path, stored: Mapping[str, Any]) -> None:
+def _check_names(parallel: Sharded, folder: Path, stored: Mapping[str, Any]) -> None:
     """Refuse a checkpoint that holds other tensors than the model has."""
-    plain = parallel._plain
+    plain = parallel.plain
     persistent = set(plain.state_dict(keep_vars=True))
     buffers = {name for name, _ in plain.named_buffers()}
     wanted = {name for name, _ in plain.named_parameters()} | (buffers & persistent)
@@ -188,7 +218,7 @@ def _check_shapes(folder: Path, flat: Mapping[str, Any], stored: Mapping[str, An
 
 
 def _check_optimiser(
-    parallel: Parallel, folder: Path, manifest: Mapping[str, Any], kinds: dict[str, list[str]]
+    parallel: Sharded, folder: Path, manifest: Mapping[str, Any], kinds: dict[str, list[str]]
 ) -> None:
     """Refuse the state of another kind of optimiser, or of parameters that do not learn here."""
     groups, here = manifest["groups"], type(parallel.optimiser).__name__
@@ -202,7 +232,7 @@ def _check_optimiser(
             f"{folder} is of another optimiser: there are {len(groups)} groups of parameters in "
             f"it, here {len(parallel.optimiser.param_groups)}"
         )
-    learns = {name for name, p in parallel._plain.named_parameters() if p.requires_grad}
+    learns = {name for name, p in parallel.plain.named_parameters() if p.requires_grad}
     other = {name for names in kinds.values() for name in names} - learns
     if other:
         raise ValueError(f"{folder} is of another run: {min(other)} learned there, not here")

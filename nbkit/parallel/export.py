@@ -13,10 +13,12 @@ from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 from nbkit.generate.weights import unwrap
+from nbkit.parallel.base import Parallel
 from nbkit.parallel.checkpoint import SHARDS
 from nbkit.parallel.manifest import read_manifest, write_manifest
 from nbkit.runs.checkpoints import publish, whole_folders
 from nbkit.runs.ranks import rank
+from nbkit.text.adapters import merged_state
 from nbkit.text.policies_value import ScalarModel
 
 CONFIG = "model"  # folder in the run with the shape of the model, as transformers writes it
@@ -142,13 +144,53 @@ def export_run(run: Path, out: Path, *, dtype: str = "float32", shards: str = SH
     return checkpoint
 
 
+def write_model(parallel: Parallel, folder: Path, *, dtype: str = "float32") -> None:
+    """Write a model that learns, whole, as ``from_pretrained`` reads it; every rank calls this.
+
+    Adapters go into the weights.
+
+    Args:
+        parallel: prepared with a causal language model of transformers or a ``ScalarModel``.
+        folder: to write, by the main rank.
+        dtype: of the weights there; a scalar head stays float32.
+
+    Raises:
+        ValueError: the weights of the model are not those that its configuration names.
+
+    """
+    model = parallel.plain
+    state = merged_state(model, parallel.whole_state())
+    if not parallel.world.is_main:
+        return
+    scalar = isinstance(model, ScalarModel)
+    with torch.device("meta"):
+        fresh = _of_shape(model.body.config if scalar else model.config, scalar)
+    low = getattr(torch, dtype)
+    for name, value in state.items():
+        head = scalar and name.startswith("head.")
+        state[name] = value.float() if head else value.to(low)
+    missing, unknown = fresh.load_state_dict(state, strict=False, assign=True)
+    if not scalar and missing == ["lm_head.weight"]:
+        fresh.tie_weights()
+    elif missing or unknown:
+        raise ValueError(f"{folder}: the model does not fit its shape: {[*missing, *unknown][:3]}")
+    fresh.save_pretrained(folder)
+
+
 def _empty(noted: Path) -> Any:
     """A model of a noted shape; its weights are about to be replaced."""
-    from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
+    from transformers import AutoConfig
 
     config = AutoConfig.from_pretrained(noted)
     # Runs of before have no such file; they could only note language models.
-    if (noted / KIND).exists() and json.loads((noted / KIND).read_text())["scalar"]:
+    kind = noted / KIND
+    return _of_shape(config, kind.exists() and json.loads(kind.read_text())["scalar"])
+
+
+def _of_shape(config: Any, scalar: bool) -> Any:
+    from transformers import AutoModel, AutoModelForCausalLM
+
+    if scalar:
         return ScalarModel(AutoModel.from_config(config), nn.Linear(config.hidden_size, 1))
     return AutoModelForCausalLM.from_config(config)
 

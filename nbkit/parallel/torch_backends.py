@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
-from nbkit.parallel.base import MakeOptimiser, Parallel
+from nbkit.parallel.base import MakeOptimiser, Parallel, State
 from nbkit.parallel.blocks import blocks_of
 
 # Buffers are the same on all ranks and are not sent at each forward pass. The word for that has
@@ -26,9 +26,35 @@ class Single(Parallel):
     trains: ClassVar[str] = "everything whole, once"
 
     def frozen(self, model: nn.Module) -> Any:
-        """As in ``Parallel``; its forward pass has the precision of the policy's."""
+        """As in ``Parallel``; its forward pass has the precision of the policy's.
+
+        Whether its parameters take gradients stays as it was: the model is the caller's, who may
+        train it, or a copy of it, next.
+        """
         _autocast(model, self.config.precision, self.world.device)
-        return super().frozen(model)
+        return model.to(self.world.device).eval()
+
+    # What is added up over the ranks is here already. A process group may exist all the same, of
+    # processes that each train a model of their own.
+
+    def total(self, *values: float | Tensor) -> list[float]:
+        """The values."""
+        return [float(value) for value in values]
+
+    def largest(self, value: float) -> float:
+        """The value."""
+        return float(value)
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The tensor."""
+        return values
+
+    def everyone(self, value: Any) -> list[Any]:
+        """The value alone."""
+        return [value]
+
+    def barrier(self) -> None:
+        """There is nobody to wait for."""
 
     def _wrap(self, model: nn.Module, make_optimiser: MakeOptimiser) -> None:
         _autocast(model, self.config.precision, self.world.device)
@@ -97,6 +123,29 @@ class FSDP2(Parallel):
         for block in blocks_of(model):
             fully_shard(block, reshard_after_forward=self.config.reshard_after_forward, **options)
         fully_shard(model, **options)
+
+    # A forward pass without a backward pass (of held-out data) leaves whole what lies outside of
+    # all blocks. The optimiser does not know those tensors: a checkpoint must see the shards.
+
+    def state(self, *, optimiser: bool = True) -> State:
+        """As in ``Parallel``."""
+        self._reshard()
+        return super().state(optimiser=optimiser)
+
+    def empty_state(self, kinds: dict[str, list[str]]) -> State:
+        """As in ``Parallel``."""
+        self._reshard()
+        return super().empty_state(kinds)
+
+    def put(self, state: State) -> None:
+        """As in ``Parallel``."""
+        self._reshard()
+        super().put(state)
+
+    def _reshard(self) -> None:
+        for module in self._plain.modules():
+            if isinstance(module, FSDPModule):
+                module.reshard()
 
     def expect(self, *, last: bool) -> None:
         """As in ``Parallel``."""

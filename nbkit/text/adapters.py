@@ -4,8 +4,8 @@ The linear maps keep their type and their weights. A hook adds B A x to their ou
 sampling engine, which reads plain weights, can run the model as soon as the adapters are merged.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -77,6 +77,52 @@ class Adapters(nn.Module):
         finally:
             for name, linear in self._maps.items():
                 linear.weight.copy_(before[name])
+
+
+def merged(model: Any) -> AbstractContextManager[None]:
+    """``Adapters.merged`` of a model that has adapters; nothing to do for one without."""
+    adapters = getattr(model, "adapters", None)
+    return adapters.merged() if isinstance(adapters, Adapters) else nullcontext()
+
+
+def without_adapters(called: Any, model: Any) -> Any:
+    """A function that runs a model as it was before it had adapters: its own reference.
+
+    Args:
+        called: what is called, the model or a wrapper around it.
+        model: with adapters.
+
+    """
+
+    def run(*args: Any, **inputs: Any) -> Any:
+        with model.adapters.off():
+            return called(*args, **inputs)
+
+    return run
+
+
+def merged_state(model: Any, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Whole weights of a model with its adapters inside them, and none of theirs.
+
+    Args:
+        model: whose weights they are; without adapters the weights are returned as they are.
+        state: name to tensor, as ``Parallel.whole_state`` gives it.
+
+    """
+    if not has_adapters(model):
+        return dict(state)
+    adapters: Adapters = model.adapters
+    found = {name: value for name, value in state.items() if not name.startswith("adapters.")}
+    for name in adapters.down:
+        weight = name.replace("-", ".") + ".weight"
+        up, down = (state[f"adapters.{way}.{name}"] for way in ("up", "down"))
+        found[weight] = found[weight] + (adapters.scale * up @ down).to(found[weight].dtype)
+    return found
+
+
+def has_adapters(model: Any) -> bool:
+    """Whether ``add_adapters`` has been called on a model."""
+    return isinstance(getattr(model, "adapters", None), Adapters)
 
 
 def add_adapters(

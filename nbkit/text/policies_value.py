@@ -63,8 +63,7 @@ class ScalarModel(nn.Module):
 
     def scores(self, ids: Tensor, attention: Tensor) -> Tensor:
         """The number at the last real token of each row, (B,), found by position."""
-        last = last_token_index(attention)
-        return self(ids, attention).gather(1, last.clamp(min=0)[:, None])[:, 0]
+        return last_scores(self(ids, attention), attention)
 
     def save_pretrained(self, folder: Path | str) -> None:
         """Write the body as a folder of transformers, and the head beside it."""
@@ -125,6 +124,12 @@ class SharedActorCritic(nn.Module):
         ).last_hidden_state[:, -keep:]
         logits = self.model.get_output_embeddings()(hidden)
         return logits, _apply(self.head, hidden)
+
+
+def last_scores(numbers: Tensor, attention: Tensor) -> Tensor:
+    """Of one number a position (B, L) that at the last real token of each row, (B,)."""
+    last = last_token_index(attention)
+    return numbers.gather(1, last.clamp(min=0)[:, None])[:, 0]
 
 
 def _apply(head: nn.Linear, hidden: Tensor) -> Tensor:

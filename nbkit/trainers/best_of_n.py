@@ -15,6 +15,7 @@ from torch import Tensor
 
 from nbkit._inputs import check_floating, check_number, check_same_shape
 from nbkit.trainers.grpo_scoring import Completion, RewardFunction, score
+from nbkit.trainers.protocols import Problem, Vocabulary
 from nbkit.trainers.rlhf_evaluation import draw
 
 
@@ -102,8 +103,8 @@ def _log_choose(total: Tensor, chosen: int) -> Tensor:
 
 def best_of_n(
     model: Any,
-    vocabulary: Any,
-    problems: Sequence[Any],
+    vocabulary: Vocabulary,
+    problems: Sequence[Problem],
     reward_fn: RewardFunction,
     n: int,
     *,
@@ -135,8 +136,8 @@ def best_of_n(
 
 def best_of_n_curve(
     model: Any,
-    vocabulary: Any,
-    problems: Sequence[Any],
+    vocabulary: Vocabulary,
+    problems: Sequence[Problem],
     proxy: RewardFunction,
     gold: RewardFunction,
     *,

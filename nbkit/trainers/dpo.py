@@ -6,16 +6,15 @@ A step is three functions: stack the pairs (``dpo_batch.pair_batch``), score the
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nbkit.data.encode import EncodedPair
 from nbkit.generate.weights import unwrap
+from nbkit.parallel import Parallel
 from nbkit.trainers.dpo_batch import (
     PairScores,
     check_pairs,
@@ -25,17 +24,18 @@ from nbkit.trainers.dpo_batch import (
 )
 from nbkit.trainers.dpo_config import KINDS, DPOConfig
 from nbkit.trainers.dpo_loss import dpo_loss, pair_metrics
-from nbkit.trainers.grpo_batch import PromptStream
+from nbkit.trainers.loop import StreamTrainer
 from nbkit.trainers.model_checks import check_no_dropout, check_trainable
-from nbkit.trainers.run_loop import run_updates
+from nbkit.trainers.optimisation import adamw, set_rate
+from nbkit.trainers.protocols import LanguageModel, Metrics
+from nbkit.trainers.spread import check_share, interleaved, spread_over
 
 __all__ = ["KINDS", "DPOConfig", "DPOTrainer", "train"]
 
-Metrics = dict[str, float]
 _DIFFER_BY_NOISE = "so that policy and reference differ by noise before the first step"
 
 
-class DPOTrainer:
+class DPOTrainer(StreamTrainer):
     """A run: everything that the next step depends on, so that it can be written down.
 
     Args:
@@ -45,7 +45,9 @@ class DPOTrainer:
         reference: the frozen model; None: the model as it stands now, which then scores all pairs
             before it moves (no second model is kept).
         pad_id: fills short rows.
-        generator: of the order of the pairs.
+        generator: of the order of the pairs; the same on every rank.
+        parallel: not prepared yet: spreads the models over the ranks, each of which makes this
+            trainer with the same arguments and takes its pairs of every batch. None: one device.
 
     Attributes:
         history: the metrics of each step.
@@ -53,53 +55,83 @@ class DPOTrainer:
 
     Raises:
         ValueError: pairs with nothing to compare; a reference that is missing or is the policy
-            itself, though it is to be scored on the fly; frozen parameters; dropout that is on.
+            itself, though it is to be scored on the fly; frozen parameters; dropout that is on;
+            fewer pairs a step than ranks.
 
     """
 
+    description = "DPO"
+    data = "pairs"
+    save_every = 50
+
     def __init__(
         self,
-        model: Any,
+        model: LanguageModel,
         pairs: Sequence[EncodedPair],
         config: DPOConfig,
         *,
-        reference: Any = None,
+        reference: LanguageModel | None = None,
         pad_id: int,
         generator: torch.Generator,
+        parallel: Parallel | None = None,
     ) -> None:
-        self.model = unwrap(model)
-        self.reference = None if reference is None else unwrap(reference)
-        if not config.precompute and (self.reference is None or self.reference is self.model):
+        self.model: Any = unwrap(model)
+        frozen = None if reference is None else unwrap(reference)
+        if not config.precompute and (frozen is None or frozen is self.model):
             raise ValueError(
                 "reference: scored on the fly it must be a model of its own (a frozen copy), or "
                 "every log-ratio is 0 for ever; give one, or set precompute"
             )
         check_trainable("model", self.model)
-        for name, one in (("model", self.model), ("reference", self.reference)):
+        for name, one in (("model", self.model), ("reference", frozen)):
             if one is not None:
                 check_no_dropout(name, one, _DIFFER_BY_NOISE)
         check_pairs(pairs)
-        self.pairs, self.config, self.pad_id = pairs, config, pad_id
-        self.generator = generator
-        self.stream = PromptStream(len(pairs), generator)
-        self.device = next(self.model.parameters()).device
-        self.optimiser = torch.optim.AdamW(
-            [p for p in self.model.parameters() if p.requires_grad],
-            lr=config.learning_rate,
-            betas=config.betas,
-            weight_decay=config.weight_decay,
+        spread = spread_over(parallel, self.model)
+        self.batch_size = min(config.batch_size, len(pairs))
+        check_share("batch_size", self.batch_size, spread, "needs a pair")
+        if frozen is self.model:
+            frozen = None
+        self.reference = None if frozen is None else spread.frozen(frozen)
+        spread.prepare(
+            self.model,
+            lambda parameters: adamw(
+                parameters,
+                config.learning_rate,
+                betas=config.betas,
+                weight_decay=config.weight_decay,
+                fused=False,
+            ),
         )
-        self.history: list[Metrics] = []
+        super().__init__(config, len(pairs), generator, {"model": spread})
+        self.pairs, self.pad_id, self.device = pairs, pad_id, spread.world.device
         self.reference_scores: PairScores | None = None
-        if config.precompute:
-            frozen = self.model if self.reference is None else self.reference
-            size = config.micro_pairs or config.batch_size
-            self.reference_scores = score_pairs(frozen, pairs, pad_id, batch_size=size)
+        if config.precompute:  # by the model itself before it moves, where there is no other
+            scorer = spread.model if self.reference is None else self.reference
+            self.reference_scores = self._score_all(scorer)
+
+    def _score_all(self, scorer: LanguageModel) -> PairScores:
+        """The scores of all pairs; each rank makes every size-th, and all get the whole."""
+        world, size = self.parallel.world, self.config.micro_pairs or self.config.batch_size
+        own = self.pairs[world.rank :: world.size]
+        parts: list[PairScores] = []
+        cuts = [own[start : start + size] for start in range(0, len(own), size)]
+        for part in self.parallel.parts(cuts):
+            scores = score_pairs(scorer, part or own[:1], self.pad_id, batch_size=size)
+            if part is not None:  # else other ranks needed this one's shards
+                parts.append(scores)
+        return self._whole(_joined(parts))
+
+    def _whole(self, own: PairScores) -> PairScores:
+        """Scores that ranks made of every size-th of some pairs, in the order of the pairs."""
+        every = self.parallel.everyone(tuple(field.cpu() for field in own))
+        fields = [interleaved(parts) for parts in zip(*every, strict=True)]
+        return PairScores(*(field.to(self.device) for field in fields))
 
     @property
-    def finished(self) -> bool:
-        """Whether all steps are done."""
-        return len(self.history) >= self.config.steps
+    def planned(self) -> int:
+        """Steps in all."""
+        return self.config.steps
 
     def learning_rate(self, number: int) -> float:
         """The learning rate of step `number`, counted from 0."""
@@ -118,24 +150,33 @@ class DPOTrainer:
         return score_pairs(self.reference, pairs, self.pad_id, batch_size=len(pairs))
 
     def accumulate(self, rows: list[int]) -> tuple[float, PairScores, PairScores]:
-        """Add the gradient of a batch to ``.grad``; return its loss and both models' scores."""
-        config, total = self.config, 0.0
+        """Add the gradient of a batch to ``.grad``; return its loss and both models' scores.
+
+        Each rank computes every size-th of the rows; loss and scores are those of all.
+        """
+        config, parallel, world = self.config, self.parallel, self.parallel.world
         tokens = sum(len(self.pairs[row].chosen_ids) for row in rows)
         seen: list[PairScores] = []
         fixed: list[PairScores] = []
-        size = config.micro_pairs or len(rows)
-        for start in range(0, len(rows), size):
-            part = rows[start : start + size]
-            batch = pair_batch([self.pairs[row] for row in part], self.pad_id, self.device)
-            scores, reference = pair_scores(self.model, batch), self.scores_of_reference(part)
+        own, total = rows[world.rank :: world.size], 0.0
+        size = config.micro_pairs or len(own)
+        for part in parallel.parts([own[i : i + size] for i in range(0, len(own), size)]):
+            chosen = part or own[:1]
+            batch = pair_batch([self.pairs[row] for row in chosen], self.pad_id, self.device)
+            scores = pair_scores(parallel.model, batch)
+            reference = self.scores_of_reference(chosen)
             loss: Tensor = dpo_loss(scores, reference, config).sum() / len(rows)
             if config.sft_coefficient:
                 loss = loss - config.sft_coefficient * scores.chosen.sum() / tokens
-            loss.backward()
+            if part is None:  # other ranks have one more: a pass that adds nothing
+                parallel.backward(0.0 * loss)
+                continue
+            parallel.backward(loss)
             total += loss.item()
             seen.append(PairScores(*(field.detach() for field in scores)))
             fixed.append(reference)
-        return total, _joined(seen), _joined(fixed)
+        whole, reference = (self._whole(_joined(parts)) for parts in (seen, fixed))
+        return parallel.total(total)[0], whole, reference
 
     def step(self) -> Metrics:
         """Learn from one batch of pairs; return the metrics of this step, taken before it.
@@ -144,88 +185,42 @@ class DPOTrainer:
             RuntimeError: a gradient that is not finite; no step is taken on it.
 
         """
-        start, rate = time.perf_counter(), self.learning_rate(len(self.history))
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate
-        rows = self.stream.take(min(self.config.batch_size, len(self.pairs)))
-        self.optimiser.zero_grad()
+        start, rate = time.perf_counter(), self.learning_rate(self.done)
+        set_rate(self.parallel.optimiser, rate)
+        rows = self.stream.take(self.batch_size)
         loss, scores, reference = self.accumulate(rows)
-        parameters = [p for group in self.optimiser.param_groups for p in group["params"]]
-        norm = nn.utils.clip_grad_norm_(parameters, self.config.max_grad_norm or math.inf).item()
-        if not math.isfinite(norm):
-            raise RuntimeError(
-                f"the gradient's norm is {norm}; look at the learning rate and at the scores of "
-                f"pairs {rows[:8]}"
-            )
-        self.optimiser.step()
+        norm = self.parallel.step(self.config.max_grad_norm)
         before = self.history[-1]["pairs"] if self.history else 0.0
-        metrics = {
-            "step": float(len(self.history) + 1),
-            "pairs": before + len(rows),
-            "loss": loss,
-            **pair_metrics(scores, reference, self.config.beta),
-            "gradient_norm": norm,
-            "learning_rate": rate,
-            "seconds/step": time.perf_counter() - start,
-        }
-        self.history.append(metrics)
-        return metrics
+        return self.note(
+            {
+                "step": self.done + 1.0,
+                "pairs": before + len(rows),
+                "loss": loss,
+                **pair_metrics(scores, reference, self.config.beta),
+                "gradient_norm": norm,
+                "learning_rate": rate,
+                "seconds/step": time.perf_counter() - start,
+            }
+        )
 
-    def run(
-        self,
-        *,
-        progress: bool = True,
-        description: str = "DPO",
-        checkpoint: Path | None = None,
-        checkpoint_every: int = 50,
-        hook: Callable[["DPOTrainer", Metrics], None] | None = None,
-    ) -> list[Metrics]:
-        """Step until done; return the history.
-
-        Args:
-            progress: show a text progress bar.
-            description: its label.
-            checkpoint: where to save; a run that finds a file there continues from it.
-            checkpoint_every: steps between two saves.
-            hook: called after each step; may add to the metrics.
-
-        """
-        from nbkit.trainers.dpo_checkpoint import resume, save  # it needs this module
-
-        return run_updates(
-            self, self.config.steps, progress=progress, description=description,
-            postfix=lambda step: f"loss {step['loss']:.3f}, accuracy {step['accuracy']:.2f}",
-            save=save, resume=resume, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
-            hook=hook,
-        )  # fmt: skip
+    def postfix(self, metrics: Metrics) -> str:
+        """As in ``Trainer``."""
+        return f"loss {metrics['loss']:.3f}, accuracy {metrics['accuracy']:.2f}"
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything but pairs and reference model, as tensors and plain data.
+        """Return everything but pairs and models, as tensors and plain data.
 
         The reference's scores are part of it: a resumed policy has moved and could not make them.
         """
         scores = self.reference_scores
-        return {
-            "config": {k: list(v) if k == "betas" else v for k, v in asdict(self.config).items()},
-            "model": self.model.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
-            "generator": self.generator.get_state(),
-            "stream": self.stream.state_dict(),
-            "reference_scores": None if scores is None else list(scores),
-            "pairs": len(self.pairs),
-            "history": self.history,
-        }
+        return super().state_dict() | {"reference_scores": None if scores is None else list(scores)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Put back what ``state_dict`` returned."""
-        self.model.load_state_dict(state["model"])
-        self.optimiser.load_state_dict(state["optimiser"])
-        self.generator.set_state(state["generator"])
-        self.stream.load_state_dict(state["stream"])
+        super().load_state_dict(state)
         scores = state["reference_scores"]
         if scores is not None:
             self.reference_scores = PairScores(*(field.to(self.device) for field in scores))
-        self.history = list(state["history"])
 
 
 def _joined(parts: list[PairScores]) -> PairScores:
@@ -233,13 +228,14 @@ def _joined(parts: list[PairScores]) -> PairScores:
 
 
 def train(
-    model: Any,
+    model: LanguageModel,
     pairs: Sequence[EncodedPair],
     config: DPOConfig,
     *,
-    reference: Any = None,
+    reference: LanguageModel | None = None,
     pad_id: int,
     generator: torch.Generator,
+    parallel: Parallel | None = None,
     **run: Any,
 ) -> list[Metrics]:
     """Train ``model`` in place; return one dictionary of metrics a step.
@@ -251,10 +247,12 @@ def train(
         reference: the frozen model; None: the model as it stands now.
         pad_id: fills short rows.
         generator: of the order of the pairs.
+        parallel: where the models are spread over several devices.
         run: arguments of ``DPOTrainer.run``.
 
     """
     trainer = DPOTrainer(
-        model, pairs, config, reference=reference, pad_id=pad_id, generator=generator
-    )
+        model, pairs, config,
+        reference=reference, pad_id=pad_id, generator=generator, parallel=parallel,
+    )  # fmt: skip
     return trainer.run(**run)

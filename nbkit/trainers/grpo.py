@@ -7,23 +7,24 @@ gradient steps (``grpo_update.update``), write down what happened.
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import nn
 
 from nbkit.generate.weights import unwrap
-from nbkit.trainers.grpo_batch import PromptStream, sample_batch
+from nbkit.parallel import Parallel
+from nbkit.text.adapters import has_adapters, merged, without_adapters
+from nbkit.trainers.grpo_batch import sample_batch
 from nbkit.trainers.grpo_config import GRPOConfig
 from nbkit.trainers.grpo_scoring import Completion, RewardFunction
 from nbkit.trainers.grpo_update import grpo_loss, prepare, update
 from nbkit.trainers.grpo_variants import VARIANTS, variant
+from nbkit.trainers.loop import StreamTrainer
 from nbkit.trainers.model_checks import SAMPLES_OTHERWISE, check_no_dropout, check_trainable
-from nbkit.trainers.run_loop import run_updates
+from nbkit.trainers.optimisation import adamw, set_rate
+from nbkit.trainers.protocols import LanguageModel, Metrics, Problem, Vocabulary
+from nbkit.trainers.spread import check_share, spread_over
 
 __all__ = [
     "VARIANTS",
@@ -35,86 +36,75 @@ __all__ = [
     "variant",
 ]
 
-Metrics = dict[str, float]
 
-
-class GRPOTrainer:
+class GRPOTrainer(StreamTrainer):
     """A run: everything that the next update depends on, so that it can be written down.
 
     Args:
         model: a causal language model of transformers that ``nbkit.generate`` runs, or a
             ``HuggingFacePolicy`` around one; trained in place, in evaluation mode.
         vocabulary: ``encode``, ``decode``, ``eos_id`` and ``pad_id``.
-        problems: each with a ``prompt``.
+        problems: each with a ``prompt``, or with ``prompt_ids``.
         reward_fn: called with the problems and the completions of a round, one of each a
             completion; returns a number, a ``Composed``, or None (could not be scored) for each.
         config: settings.
-        reference: the frozen model of the KL term; measured against whenever it is given.
+        reference: the frozen model of the KL term; measured against whenever it is given. None
+            with a KL coefficient: the model without its adapters.
         generator: source of all randomness.
-        parallel: a ``nbkit.parallel.Parallel``, not prepared yet: spreads the model over the ranks,
-            each of which makes this trainer with the same arguments. None: this process is alone.
+        parallel: not prepared yet: spreads the models over the ranks, each of which makes this
+            trainer with the same arguments. None: one device.
 
     Attributes:
         history: the metrics of each update.
 
     Raises:
-        ValueError: a KL coefficient without a reference, frozen parameters, dropout that is on.
+        ValueError: a KL coefficient without a reference, frozen parameters, dropout that is on,
+            fewer prompts than ranks.
 
     """
 
+    description = "GRPO"
+
     def __init__(
         self,
-        model: Any,
-        vocabulary: Any,
-        problems: Sequence[Any],
+        model: LanguageModel,
+        vocabulary: Vocabulary,
+        problems: Sequence[Problem],
         reward_fn: RewardFunction,
         config: GRPOConfig,
         *,
-        reference: Any = None,
+        reference: LanguageModel | None = None,
         generator: torch.Generator,
-        parallel: Any = None,
+        parallel: Parallel | None = None,
     ) -> None:
-        if config.kl_coefficient and reference is None:
+        self.model: Any = unwrap(model)
+        if config.kl_coefficient and reference is None and not has_adapters(self.model):
             raise ValueError(
                 f"reference is missing: kl_coefficient is {config.kl_coefficient}; give the frozen "
                 "model, or set it to 0"
             )
-        self.model = unwrap(model)
-        self.reference = None if reference is None else unwrap(reference)
         check_trainable("model", self.model)
         check_no_dropout("model", self.model, SAMPLES_OTHERWISE)
         self.vocabulary, self.problems, self.reward_fn = vocabulary, problems, reward_fn
-        self.config, self.generator = config, generator
-        self.stream = PromptStream(len(problems), generator)
-        self.parallel = parallel
-        self.trained = self.model  # what a forward pass with gradients calls
-        if parallel is None:
-            self.optimiser = self._adamw(p for p in self.model.parameters() if p.requires_grad)
-        else:
-            if config.prompts < parallel.world.size:
-                raise ValueError(
-                    f"prompts is {config.prompts}, but there are {parallel.world.size} ranks, and "
-                    "each samples the answers to one prompt at least"
-                )
-            parallel.prepare(self.model, self._adamw)
-            self.trained, self.optimiser = parallel.model, parallel.optimiser
-            if self.reference is not None:
-                self.reference = parallel.frozen(self.reference)
-        self.history: list[Metrics] = []
-
-    def _adamw(self, parameters: Iterable[nn.Parameter]) -> torch.optim.AdamW:
-        config = self.config
-        return torch.optim.AdamW(
-            parameters,
-            lr=config.learning_rate,
-            betas=config.betas,
-            weight_decay=config.weight_decay,
+        spread = spread_over(parallel, self.model)
+        check_share("prompts", config.prompts, spread, "samples the answers to one prompt at least")
+        spread.prepare(
+            self.model,
+            lambda parameters: adamw(
+                parameters,
+                config.learning_rate,
+                betas=config.betas,
+                weight_decay=config.weight_decay,
+                fused=False,
+            ),
         )
+        self.reference = None if reference is None else spread.frozen(unwrap(reference))
+        super().__init__(config, len(problems), generator, {"model": spread})
 
     @property
-    def finished(self) -> bool:
-        """Whether all updates are done."""
-        return len(self.history) >= self.config.updates
+    def planned(self) -> int:
+        """Updates in all."""
+        return self.config.updates
 
     def learning_rate(self, number: int) -> float:
         """The learning rate of update `number`, counted from 0."""
@@ -125,108 +115,56 @@ class GRPOTrainer:
 
     def step(self) -> Metrics:
         """Sample a batch, learn from it, return the metrics of this update."""
-        rate = self.learning_rate(len(self.history))
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate
-        whole = nullcontext(self.model) if self.parallel is None else self.parallel.gathered()
-        with whole as model:
+        config, parallel, rate = self.config, self.parallel, self.learning_rate(self.done)
+        set_rate(parallel.optimiser, rate)
+        with parallel.gathered() as whole, merged(whole):
             batch, sampled = sample_batch(
-                model, self.vocabulary, self.problems, self.stream, self.reward_fn, self.config,
-                parallel=self.parallel,
+                whole, self.vocabulary, self.problems, self.stream, self.reward_fn, config,
+                parallel=parallel,
             )  # fmt: skip
         start = time.perf_counter()
         fixed: Metrics = {}
         learned: Metrics = {}
         if len(batch):
             batch, weights, fixed = prepare(
-                self.trained, self.reference, batch, self.config, parallel=self.parallel
+                parallel.model, self._scorer(), batch, config, parallel=parallel
             )
-            learned = update(
-                self.trained, self.optimiser, batch, weights, self.config, self.generator,
-                parallel=self.parallel,
-            )  # fmt: skip
+            learned = update(parallel, batch, weights, config, self.generator)
         before = self.history[-1]["total_tokens"] if self.history else 0.0
-        metrics = {
-            "update": float(len(self.history) + 1),
-            **sampled,
-            "total_tokens": before + sampled["tokens"],
-            "groups": len(batch) / self.config.group_size,
-            **fixed,
-            **learned,
-            "learning_rate": rate,
-            "seconds/update": time.perf_counter() - start,
-        }
-        self.history.append(metrics)
-        return metrics
+        return self.note(
+            {
+                "update": self.done + 1.0,
+                **sampled,
+                "total_tokens": before + sampled["tokens"],
+                "groups": len(batch) / config.group_size,
+                **fixed,
+                **learned,
+                "learning_rate": rate,
+                "seconds/update": time.perf_counter() - start,
+            }
+        )
 
-    def run(
-        self,
-        *,
-        progress: bool = True,
-        description: str = "GRPO",
-        stop: Callable[[Metrics], bool] | None = None,
-        checkpoint: Path | None = None,
-        checkpoint_every: int = 10,
-        hook: Callable[["GRPOTrainer", Metrics], None] | None = None,
-    ) -> list[Metrics]:
-        """Update until done; return the history.
+    def _scorer(self) -> Any:
+        """What gives the reference's log-probabilities, or None."""
+        if self.reference is None and self.config.kl_coefficient:
+            return without_adapters(self.parallel.model, self.model)
+        return self.reference
 
-        Args:
-            progress: show a text progress bar.
-            description: its label.
-            stop: asked after each update whether to end here, for a budget of tokens say.
-            checkpoint: where to save; a run that finds a file there continues from it. Under
-                ``parallel`` it is a folder with shards.
-            checkpoint_every: updates between two saves.
-            hook: called after each update; may add to the metrics.
-
-        """
-        from nbkit.trainers.grpo_checkpoint import resume, save  # it needs this module
-
-        return run_updates(
-            self, self.config.updates, progress=progress, description=description,
-            postfix=lambda metrics: f"accuracy {metrics['accuracy']:.2f}",
-            save=save, resume=resume, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
-            stop=stop, hook=hook,
-        )  # fmt: skip
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return everything but problems, rewards and reference, as tensors and plain data.
-
-        Under ``parallel`` the model and the optimiser are left to its shards.
-        """
-        tensors = {}
-        if self.parallel is None:
-            tensors = {"model": self.model.state_dict(), "optimiser": self.optimiser.state_dict()}
-        return {
-            "config": {k: list(v) if k == "betas" else v for k, v in asdict(self.config).items()},
-            **tensors,
-            "generator": self.generator.get_state(),
-            "stream": self.stream.state_dict(),
-            "problems": len(self.problems),
-            "history": self.history,
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put back what ``state_dict`` returned."""
-        if self.parallel is None:
-            self.model.load_state_dict(state["model"])
-            self.optimiser.load_state_dict(state["optimiser"])
-        self.generator.set_state(state["generator"])
-        self.stream.load_state_dict(state["stream"])
-        self.history = list(state["history"])
+    def postfix(self, metrics: Metrics) -> str:
+        """As in ``Trainer``."""
+        return f"accuracy {metrics['accuracy']:.2f}"
 
 
 def train(
-    model: Any,
-    vocabulary: Any,
-    problems: Sequence[Any],
+    model: LanguageModel,
+    vocabulary: Vocabulary,
+    problems: Sequence[Problem],
     reward_fn: RewardFunction,
     config: GRPOConfig,
     *,
-    reference: Any = None,
+    reference: LanguageModel | None = None,
     generator: torch.Generator,
-    parallel: Any = None,
+    parallel: Parallel | None = None,
     **run: Any,
 ) -> list[Metrics]:
     """Train ``model`` in place; return one dictionary of metrics an update.

@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +11,8 @@ from torch import Tensor
 from nbkit.advantages import discounted_returns, group_advantages, whiten
 from nbkit.generate import Generation, clear, generate
 from nbkit.masks import place_sequence_reward
+from nbkit.parallel import Parallel
+from nbkit.trainers.data_order import PromptStream
 from nbkit.trainers.grpo_config import GRPOConfig
 from nbkit.trainers.grpo_scoring import (
     Completion,
@@ -21,7 +22,10 @@ from nbkit.trainers.grpo_scoring import (
     overlong_penalty,
     score,
 )
-from nbkit.trainers.spread import everyone_s, own_prompts, whole_generation
+from nbkit.trainers.protocols import LanguageModel, Problem, Vocabulary, prompt_ids
+from nbkit.trainers.spread import everyone_s, own_prompts, spread_over, whole_generation
+
+__all__ = ["GroupBatch", "PromptStream", "advantages", "sample_batch"]
 
 
 @dataclass(frozen=True)
@@ -63,51 +67,15 @@ class GroupBatch:
         return replace(self, **there)
 
 
-class PromptStream:
-    """Problem numbers without end: each epoch is a new permutation, none comes twice in one.
-
-    Attributes:
-        generator: of the permutations; shared with the sampler.
-
-    """
-
-    def __init__(self, count: int, generator: torch.Generator) -> None:
-        if count < 1:
-            raise ValueError("problems: an empty list has nothing to ask")
-        self.count, self.generator = count, generator
-        self._order, self._position = torch.empty(0, dtype=torch.long), 0
-
-    def take(self, number: int) -> list[int]:
-        """The next `number` problems."""
-        taken: list[int] = []
-        while len(taken) < number:
-            if self._position == len(self._order):
-                device = self.generator.device
-                order = torch.randperm(self.count, generator=self.generator, device=device)
-                self._order, self._position = order.cpu(), 0
-            part = self._order[self._position : self._position + number - len(taken)]
-            self._position += len(part)
-            taken += part.tolist()
-        return taken
-
-    def state_dict(self) -> dict[str, Any]:
-        """What is left of this epoch."""
-        return {"order": self._order.clone(), "position": self._position}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put back what ``state_dict`` returned."""
-        self._order, self._position = state["order"].clone(), state["position"]
-
-
 def sample_batch(
-    model: Any,
-    vocabulary: Any,
-    problems: Sequence[Any],
+    model: LanguageModel,
+    vocabulary: Vocabulary,
+    problems: Sequence[Problem],
     stream: PromptStream,
     reward_fn: RewardFunction,
     config: GRPOConfig,
     *,
-    parallel: Any = None,
+    parallel: Parallel | None = None,
 ) -> tuple[GroupBatch, dict[str, float]]:
     """Ask, answer and score until the batch is full; advantages are still 0.
 
@@ -115,8 +83,8 @@ def sample_batch(
     rewards (before shaping) are equal are discarded, and the next round asks for what is missing,
     at least a quarter of a batch. After `max_rounds` the batch stays as it is, perhaps empty.
 
-    Under `parallel` (a ``nbkit.parallel.Parallel``) each rank samples and scores its share of the
-    prompts, and all ranks return the whole batch.
+    Each rank of `parallel` samples and scores its share of the prompts, and all ranks return the
+    whole batch. None: one device.
 
     Returns:
         the batch and its metrics; "tokens" counts every sampled token, "discarded_tokens" those
@@ -127,11 +95,12 @@ def sample_batch(
     """
     tally, missing = Tally(), config.prompts
     kept: list[tuple[Generation, Tensor, Tensor]] = []
-    least = 1 if parallel is None else parallel.world.size  # a prompt for each rank
+    spread = spread_over(parallel, model)
+    least = spread.world.size  # a prompt for each rank
     while missing > 0 and tally.rounds < config.max_rounds:
         count = max(missing, config.prompts // 4, least) if kept else config.prompts
         asked = [problems[i] for i in stream.take(count)]
-        made, rewards = _round(model, vocabulary, asked, reward_fn, config, stream, tally, parallel)
+        made, rewards = _round(model, vocabulary, asked, reward_fn, config, stream, tally, spread)
         valid = ~rewards.isnan()
         signal = has_signal(rewards, valid, config.group_size)
         tally.silent += int((~signal).sum())
@@ -148,21 +117,21 @@ def sample_batch(
 
 
 def _round(
-    model: Any,
-    vocabulary: Any,
-    asked: list[Any],
+    model: LanguageModel,
+    vocabulary: Vocabulary,
+    asked: list[Problem],
     reward_fn: RewardFunction,
     config: GRPOConfig,
     stream: PromptStream,
     tally: Tally,
-    parallel: Any = None,
+    parallel: Parallel,
 ) -> tuple[Generation, Tensor]:
     start = time.perf_counter()
     size = config.group_size
     here, _, seeds = own_prompts(asked, size, stream.generator, parallel)
     made = generate(
         model,
-        [vocabulary.encode(problem.prompt) for problem in here],
+        [prompt_ids(problem, vocabulary) for problem in here],
         max_new_tokens=config.max_new_tokens,
         temperature=config.temperature,
         eos_ids=vocabulary.eos_id,

@@ -5,6 +5,7 @@ from typing import Literal
 
 from nbkit._inputs import check_choice, check_number
 from nbkit.masks import AGGREGATION_MODES
+from nbkit.trainers.micro import check_micro
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class GRPOConfig:
         minibatches: gradient steps a pass.
         micro_tokens: budget (rows x longest) of one forward pass; None: a minibatch at once. It
             changes memory and speed, not the gradient.
+        micro_rows: rows of one forward pass on one device, in place of that budget.
         sampler_dtype: "bfloat16": sample with a copy of the weights in it, as a ``parallel`` of
             that precision computes the loss; None: the weights as they are.
         release_engine: give the sampler's memory back before the update; costs a start of it.
@@ -88,6 +90,7 @@ class GRPOConfig:
     epochs: int = 1
     minibatches: int = 1
     micro_tokens: int | None = None
+    micro_rows: int | None = None
     sampler_dtype: Literal["bfloat16"] | None = None
     release_engine: bool = False
     learning_rate: float = 1e-3
@@ -109,8 +112,7 @@ class GRPOConfig:
         for name in ("importance_cap", "max_grad_norm"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), 0.0, open_low=True)
-        if self.micro_tokens is not None:
-            check_number("micro_tokens", self.micro_tokens, 1)
+        check_micro(self.micro_tokens, self.micro_rows)
         check_number("overlong_buffer", self.overlong_buffer, 0, self.max_new_tokens)
         check_choice("advantage", self.advantage, ("group", "return"))
         check_choice("baseline", self.baseline, ("mean", "leave-one-out"))

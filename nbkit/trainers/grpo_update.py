@@ -9,16 +9,17 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nbkit.kl import kl_estimate
 from nbkit.logprobs import token_logprobs
 from nbkit.losses import cispo_loss, importance_weights, policy_gradient_loss, ppo_clip_loss
 from nbkit.masks import aggregate, masked_mean, position_ids
+from nbkit.parallel import Parallel
 from nbkit.trainers.grpo_batch import GroupBatch, advantages
 from nbkit.trainers.grpo_config import GRPOConfig
 from nbkit.trainers.grpo_scoring import has_signal
-from nbkit.trainers.spread import own_parts
+from nbkit.trainers.spread import own_parts, spread_over
 
 
 def grpo_loss(
@@ -108,21 +109,36 @@ def completion_logprobs(model: Any, batch: GroupBatch, temperature: float) -> Te
 
 
 @torch.no_grad()
-def scored_by(model: Any, batch: GroupBatch, config: GRPOConfig, *, parallel: Any = None) -> Tensor:
+def scored_by(
+    model: Any, batch: GroupBatch, config: GRPOConfig, *, parallel: Parallel | None = None
+) -> Tensor:
     """`completion_logprobs` of a whole batch, in micro-batches and without gradient."""
+    spread = spread_over(parallel, model)
     out = torch.zeros_like(batch.logprobs)
-    for rows in own_parts(batch.attention, config.micro_tokens, parallel):
+    for rows in own_parts(batch.attention, spread, config.micro_tokens, config.micro_rows):
         chosen = torch.zeros(1, dtype=torch.long) if rows is None else rows
         logp = completion_logprobs(model, batch.rows(chosen), config.temperature)
         if rows is not None:  # else the other ranks needed this one's shards
             out[rows] = logp
-    return out if parallel is None else parallel.sum(out)
+    return spread.sum(out)
 
 
 def prepare(
-    model: Any, reference: Any, batch: GroupBatch, config: GRPOConfig, *, parallel: Any = None
+    model: Any,
+    reference: Any,
+    batch: GroupBatch,
+    config: GRPOConfig,
+    *,
+    parallel: Parallel | None = None,
 ) -> tuple[GroupBatch, Tensor | None, dict[str, float]]:
     """Reference, importance weights and advantages: all that is fixed before the first step.
+
+    Args:
+        model: the policy.
+        reference: of the KL term, or None.
+        batch: as it was sampled.
+        config: importance cap, KL, advantages.
+        parallel: of the policy; None: one device.
 
     Returns:
         the batch with advantages; importance weights (R, T) or None; metrics: "kl" (k3 of policy
@@ -131,8 +147,9 @@ def prepare(
     """
     metrics: dict[str, float] = {}
     weights = None
+    spread = spread_over(parallel, model)
     if config.importance_cap is not None:
-        trained = scored_by(model, batch, config, parallel=parallel)
+        trained = scored_by(model, batch, config, parallel=spread)
         weights = importance_weights(
             trained, batch.logprobs, batch.mask, high=config.importance_cap
         )
@@ -140,7 +157,7 @@ def prepare(
         batch = replace(batch, logprobs=trained)
     penalty = None
     if reference is not None:
-        ref = scored_by(reference, batch, config, parallel=parallel)
+        ref = scored_by(reference, batch, config, parallel=spread)
         batch = replace(batch, ref_logprobs=ref)
         distance = kl_estimate(batch.logprobs, ref, "k3", mask=batch.mask)
         metrics["kl"] = masked_mean(distance, batch.mask).item()
@@ -160,26 +177,23 @@ def in_the_loss(batch: GroupBatch, config: GRPOConfig) -> Tensor:
 
 
 def accumulate(
-    model: Any,
-    batch: GroupBatch,
-    weights: Tensor | None,
-    config: GRPOConfig,
-    *,
-    parallel: Any = None,
+    parallel: Parallel, batch: GroupBatch, weights: Tensor | None, config: GRPOConfig
 ) -> dict[str, float]:
     """Add the gradient of one minibatch to ``.grad``; return sums and extremes of its ratios.
 
     Rows whose gradient is 0 for certain (advantage 0 and no KL in the loss) stay in the
-    denominators, but are not computed. Under `parallel` each rank computes its share of the rows
-    with the counts of all.
+    denominators, but are not computed. Each rank computes its share of the rows with the counts of
+    all.
     """
+    model = parallel.model
     total_tokens, total_sequences = batch.mask.sum(), len(batch)
     loss, clipped, error = 0.0, 0.0, 0.0
     live = (batch.advantages != 0).any(1)
     if config.kl_coefficient and config.kl_place == "loss":
         live = torch.ones_like(live)
     rows = live.nonzero()[:, 0]
-    for part in own_parts(batch.attention[rows], config.micro_tokens, parallel):
+    attention, limits = batch.attention[rows], (config.micro_tokens, config.micro_rows)
+    for part in own_parts(attention, parallel, *limits):
         if part is None:  # the other ranks need this one's shards, and a gradient of 0
             idle = completion_logprobs(model, batch.rows(rows[:1]), config.temperature)
             parallel.backward(0.0 * idle.sum())
@@ -198,16 +212,12 @@ def accumulate(
             total_tokens=total_tokens,
             total_sequences=total_sequences,
         )
-        if parallel is None:
-            value.backward()
-        else:
-            parallel.backward(value)
+        parallel.backward(value)
         loss += value.item()
         ratio = _ratio(logp.detach(), small, config)
         clipped += _clipped(ratio, small, config).sum().item()
         error = max(error, (ratio - 1).abs().masked_fill(~small.mask, 0.0).max().item())
-    if parallel is not None:
-        (loss, clipped), error = parallel.total(loss, clipped), parallel.largest(error)
+    (loss, clipped), error = parallel.total(loss, clipped), parallel.largest(error)
     return {
         "loss": loss,
         "clip_fraction": clipped / max(1, int(total_tokens)),
@@ -235,26 +245,20 @@ def _clipped(ratio: Tensor, batch: GroupBatch, config: GRPOConfig) -> Tensor:
 
 
 def update(
-    model: Any,
-    optimiser: Any,
+    parallel: Parallel,
     batch: GroupBatch,
     weights: Tensor | None,
     config: GRPOConfig,
     generator: torch.Generator,
-    *,
-    parallel: Any = None,
 ) -> dict[str, float]:
     """Take all gradient steps on one batch; return what happened.
 
     Args:
-        model: changed in place.
-        optimiser: of its parameters.
+        parallel: of the policy, which is changed in place.
         batch: with advantages.
         weights: (R, T) importance weights, or None.
         config: epochs, minibatches, loss.
         generator: of the order of the rows, where there are several minibatches.
-        parallel: a ``nbkit.parallel.Parallel`` that was prepared with the model: it sums gradients
-            over the ranks, clips and steps.
 
     Returns:
         "loss", "gradient_norm" (before clipping), "clip_fraction" (means over the steps),
@@ -264,7 +268,6 @@ def update(
         RuntimeError: a gradient that is not finite; no step is taken on it.
 
     """
-    parameters = [p for group in optimiser.param_groups for p in group["params"]]
     counted = in_the_loss(batch, config).nonzero()[:, 0]
     seen: list[dict[str, float]] = []
     for _ in range(config.epochs if len(counted) else 0):
@@ -275,21 +278,9 @@ def update(
         for rows in order.tensor_split(config.minibatches):
             if not len(rows):
                 continue
-            if parallel is None:
-                optimiser.zero_grad()
             part = None if weights is None else weights[rows]
-            result = accumulate(model, batch.rows(rows), part, config, parallel=parallel)
-            if parallel is not None:
-                norm = parallel.step(config.max_grad_norm) if result["rows"] else 0.0
-                seen.append({**result, "gradient_norm": norm})
-                continue
-            norm = nn.utils.clip_grad_norm_(parameters, config.max_grad_norm or math.inf).item()
-            if not math.isfinite(norm):
-                raise RuntimeError(
-                    f"the gradient's norm is {norm}; look at the logits, the learning rate and the "
-                    "log-probabilities of this batch"
-                )
-            optimiser.step()
+            result = accumulate(parallel, batch.rows(rows), part, config)
+            norm = parallel.step(config.max_grad_norm) if result["rows"] else 0.0
             seen.append({**result, "gradient_norm": norm})
     steps = max(1, len(seen))
     means = ("loss", "gradient_norm", "clip_fraction")

@@ -1,31 +1,33 @@
 """Proximal policy optimisation (arXiv:1707.06347) for control, every detail a visible switch."""
 
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
+from nbkit._inputs import check_choice
 from nbkit.advantages import batch_moments, gae, whiten
 from nbkit.control.actor_critic import Policy
 from nbkit.control.environments import ControlEnv
 from nbkit.control.episodes import EpisodeTracker
 from nbkit.control.normalisation import ObservationNormaliser, ReturnScale
 from nbkit.control.rollouts import Batch, Rollout, collect, make_batch
+from nbkit.parallel.base import Parallel
+from nbkit.trainers.loop import Trainer
 from nbkit.trainers.ppo_config import PPOConfig
 from nbkit.trainers.ppo_evaluation import evaluate
 from nbkit.trainers.ppo_update import FlatParameter, ppo_loss, update
+from nbkit.trainers.protocols import Metrics
 
-Metrics = dict[str, float]
 Hook = Callable[["PPOTrainer", Metrics], None]
 
 __all__ = ["PPOConfig", "PPOTrainer", "evaluate", "ppo_loss", "train", "update"]
 
 
-class PPOTrainer:
+class PPOTrainer(Trainer):
     """A run of PPO: everything that the next update depends on, so that it can be written down.
 
     Args:
@@ -43,11 +45,15 @@ class PPOTrainer:
 
     """
 
+    description = "PPO"
+
     def __init__(self, env: ControlEnv, policy: Policy, config: PPOConfig, *, seed: int) -> None:
         parameters = [p for p in policy.parameters() if p.requires_grad]
         if not parameters:
             raise ValueError("policy: all parameters are frozen; call requires_grad_(True) on it")
         self.env, self.policy, self.config, self.seed = env, policy, config, seed
+        # Small networks on one device are stepped as one flat tensor, without a back-end.
+        self.learners: dict[str, Parallel] = {}
         self.flat = FlatParameter(parameters)
         self.optimiser = torch.optim.Adam(
             [self.flat.tensor],
@@ -67,9 +73,14 @@ class PPOTrainer:
         self.history: list[Metrics] = []
 
     @property
-    def finished(self) -> bool:
-        """Whether the budget of environment steps is spent."""
-        return self.episodes.steps >= self.config.total_steps
+    def planned(self) -> int:
+        """The budget of environment steps."""
+        return self.config.total_steps
+
+    @property
+    def done(self) -> int:
+        """Environment steps that are spent."""
+        return self.episodes.steps
 
     def step(self) -> Metrics:
         """Collect one rollout, learn from it, return the metrics of this update."""
@@ -106,8 +117,7 @@ class PPOTrainer:
             **metrics,
             "learning_rate": learning_rate,
         }
-        self.history.append(metrics)
-        return metrics
+        return self.note(metrics)
 
     def batch(self, rollout: Rollout) -> Batch:
         """Turn a rollout into what ``update`` learns from."""
@@ -138,49 +148,29 @@ class PPOTrainer:
         if self.return_scale is not None:
             self.return_scale.update(rollout.rewards, rollout.done, counted)
 
-    def run(
-        self,
-        *,
-        progress: bool = True,
-        stop_return: float | None = None,
-        checkpoint: Path | None = None,
-        checkpoint_every: int = 10,
-        hook: Hook | None = None,
-    ) -> list[Metrics]:
+    def run(self, *, stop_return: float | None = None, **loop: Any) -> list[Metrics]:
         """Update until the budget is spent; return the history.
 
         Args:
-            progress: show a text progress bar.
             stop_return: stop once the mean return of the last 100 episodes reaches this.
-            checkpoint: where to save; a run that finds a file there continues from it.
-            checkpoint_every: updates between two saves.
-            hook: called after each update with the trainer and its metrics.
+            loop: further arguments of ``Trainer.run``.
 
         """
-        from nbkit.trainers.ppo_checkpoint import resume, save  # it needs this module
 
-        if checkpoint is not None and checkpoint.exists():
-            resume(checkpoint, self)
-        bar = tqdm(total=self.config.total_steps, desc="PPO", disable=not progress, mininterval=5)
-        bar.update(self.episodes.steps)
-        while not self.finished:
-            metrics = self.step()
-            bar.set_postfix_str(f"return {metrics['return']:.1f}", refresh=False)
-            bar.update(self.episodes.steps - bar.n)
-            if checkpoint is not None and len(self.history) % checkpoint_every == 0:
-                save(checkpoint, self)
-            if hook is not None:
-                hook(self, metrics)
-            solved = stop_return is not None and metrics["return"] >= stop_return
-            if solved and len(self.episodes.finished) >= 100:
-                break
-        bar.close()
-        return self.history
+        def solved(metrics: Metrics) -> bool:
+            enough = len(self.episodes.finished) >= 100
+            return stop_return is not None and enough and metrics["return"] >= stop_return
+
+        return super().run(**{"stop": solved, **loop})
+
+    def postfix(self, metrics: Metrics) -> str:
+        """As in ``Trainer``."""
+        return f"return {metrics['return']:.1f}"
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything but the environment, as tensors and plain data."""
         return {
-            "config": asdict(self.config),
+            "config": self.plain_config(),
             "seed": self.seed,
             "policy": self.policy.state_dict(),
             "optimiser": self.optimiser.state_dict(),
@@ -205,6 +195,37 @@ class PPOTrainer:
         if self.return_scale is not None:
             self.return_scale.load_state_dict(state["return_scale"])
         self.history = list(state["history"])
+
+    def beside(
+        self, *, environment: Literal["exact", "restart"] = "exact", **options: Any
+    ) -> dict[str, Any]:
+        """What a checkpoint holds of the environments.
+
+        Args:
+            environment: "exact" stores their state; "restart" does not, and a resumed run begins
+                new episodes there (for engines that hide their state, such as Box2D): it is then a
+                fair continuation, not a repetition.
+            options: there are no others.
+
+        Raises:
+            UnsavableEnvironment: "exact", but the environment's engine gives no exact state.
+
+        """
+        check_choice("environment", environment, ("exact", "restart"))
+        exact = environment == "exact"
+        return super().beside(**options) | {"environment": self.env.get_state() if exact else None}
+
+    def load_beside(self, found: Mapping[str, Any]) -> None:
+        """Put the environments where they were, or begin new episodes."""
+        if found["environment"] is not None:
+            self.env.set_state(found["environment"])
+            return
+        # New episodes from a seed that the first ones did not have; half-played ones are dropped.
+        self.observations = self.env.reset(self.seed + 1_000_003 * len(self.history))
+        self.episodes.open_returns.zero_()
+        self.episodes.open_lengths.zero_()
+        if self.return_scale is not None:
+            self.return_scale.running.zero_()
 
 
 def _moments_with_dummy_rows(

@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -13,15 +12,26 @@ from torch import Tensor
 from nbkit.advantages import token_gae, whiten
 from nbkit.generate import Generation, clear, generate
 from nbkit.kl import kl_estimate
-from nbkit.masks import masked_mean, place_sequence_reward
+from nbkit.masks import masked_mean
+from nbkit.parallel import Parallel
+from nbkit.text.adapters import merged
 from nbkit.text.policies_value import ScalarModel
-from nbkit.trainers.grpo_batch import PromptStream
+from nbkit.trainers.data_order import PromptStream
 from nbkit.trainers.grpo_scoring import Completion, RewardFunction, score
+from nbkit.trainers.protocols import Metrics, Problem, Vocabulary, prompt_ids
 from nbkit.trainers.rlhf_config import RLHFConfig
-from nbkit.trainers.rlhf_models import align, causal, policy_outputs, value_outputs
-from nbkit.trainers.spread import everyone_s, own_parts, own_prompts, whole_generation
+from nbkit.trainers.rlhf_models import causal
+from nbkit.trainers.rlhf_scoring import judged_rows, scored_tokens, token_rewards
+from nbkit.trainers.spread import everyone_s, own_prompts, whole_generation
 
-Metrics = dict[str, float]
+__all__ = [
+    "RLHFBatch",
+    "as_completions",
+    "batch_metrics",
+    "sample_batch",
+    "scored_tokens",
+    "token_rewards",
+]
 
 
 @dataclass(frozen=True)
@@ -63,103 +73,37 @@ class RLHFBatch:
         return replace(self, **{f.name: getattr(self, f.name)[index] for f in fields(self)})
 
 
-@torch.no_grad()
-def scored_tokens(
-    policy: Any,
-    value: ScalarModel | None,
-    ids: Tensor,
-    attention: Tensor,
-    mask: Tensor,
-    config: RLHFConfig,
-    *,
-    parallel: Any = None,
-) -> tuple[Tensor, Tensor]:
-    """Log-probabilities and values (R, T) of sampled tokens, in micro-batches.
-
-    Args:
-        policy: a language model, or a ``SharedActorCritic``.
-        value: a value model; None: the policy's own values, or zeros where it has none.
-        ids: (R, P+T).
-        attention: (R, P+T).
-        mask: (R, T).
-        config: temperature, micro_tokens.
-        parallel: a ``nbkit.parallel.Parallel``: each rank scores its share of the rows, and all get
-            the whole.
-
-    """
-    logprobs = torch.zeros(mask.shape, device=ids.device)
-    values = torch.zeros(mask.shape, device=ids.device)
-    for rows in own_parts(attention, config.micro_tokens, parallel):
-        if rows is None:  # the other ranks need this one's shards
-            part = align(ids[:1], attention[:1], mask[:1])
-            policy_outputs(policy, part, config.temperature)
-            if value is not None:
-                value_outputs(value, part)
-            continue
-        part = align(ids[rows], attention[rows], mask[rows])
-        logp, own, _ = policy_outputs(policy, part, config.temperature)
-        logprobs[rows] = part.full(logp).to(logprobs.dtype)
-        found = own if value is None else value_outputs(value, part)
-        if found is not None:
-            values[rows] = part.full(found).to(values.dtype)
-    if parallel is not None:
-        logprobs, values = parallel.sum(logprobs), parallel.sum(values)
-    return logprobs, values
-
-
-def token_rewards(
-    scores: Tensor,
-    truncated: Tensor,
-    kl: Tensor,
-    mask: Tensor,
-    *,
-    kl_coefficient: float,
-    missing_eos_penalty: float = 0.0,
-    whitened: bool = False,
-) -> Tensor:
-    """What each token is paid: its share of the divergence, and the last one the score too.
-
-    Args:
-        scores: (R,) of the reward model or verifier.
-        truncated: (R,) bool.
-        kl: (R, T) estimates of the divergence, one a token.
-        mask: (R, T) bool.
-        kl_coefficient: beta.
-        missing_eos_penalty: taken off the score of a truncated completion.
-        whitened: divide by the standard deviation over all tokens; the mean stays.
-
-    Returns:
-        (R, T), 0 outside the mask.
-
-    Source: Ziegler et al., arXiv:1909.08593, eq. 2; Stiennon et al., arXiv:2009.01325, section 3.4.
-
-    """
-    paid = scores - missing_eos_penalty * truncated.to(scores.dtype)
-    rewards = place_sequence_reward(paid, mask) - kl_coefficient * torch.where(mask, kl, 0.0)
-    return whiten(rewards, mask, center=False) if whitened else rewards
-
-
 def sample_batch(
-    policy: Any,
+    parallel: Parallel,
     value: ScalarModel | None,
     reference: Any,
-    vocabulary: Any,
-    problems: Sequence[Any],
+    vocabulary: Vocabulary,
+    problems: Sequence[Problem],
     stream: PromptStream,
-    reward_fn: RewardFunction,
+    reward_fn: RewardFunction | ScalarModel,
     config: RLHFConfig,
     *,
     kl_coefficient: float,
     monitors: Mapping[str, RewardFunction],
-    parallel: Any = None,
 ) -> tuple[RLHFBatch, Metrics, list[Completion]]:
     """Ask, answer, score; return a batch with advantages.
 
     A completion that the reward function cannot score (None) stays in the batch with an empty mask:
     it teaches nothing, and is counted in "unscored".
 
-    Under `parallel` each rank samples and scores its share of the prompts, and all ranks return the
-    whole batch.
+    Each rank samples and scores its share of the prompts, and all ranks return the whole batch.
+
+    Args:
+        parallel: of the policy.
+        value: of the advantages; None: the policy's own values.
+        reference: of the divergence.
+        vocabulary: of prompts and completions.
+        problems: what is asked.
+        stream: which of them are next, and the source of the sampling.
+        reward_fn: a function of problems and completions, or a reward model on the device.
+        config: settings.
+        kl_coefficient: what a nat of divergence costs now.
+        monitors: what else is measured.
 
     Returns:
         the batch; its metrics ("kl" is the mean over completions of their summed k1, an unbiased
@@ -170,17 +114,18 @@ def sample_batch(
     start = time.perf_counter()
     asked = [problems[i] for i in stream.take(config.prompts)]
     here, rows, seeds = own_prompts(asked, config.samples, stream.generator, parallel)
-    whole = nullcontext(causal(policy)) if parallel is None else parallel.gathered()
-    with whole as sampler:
+    with parallel.gathered() as whole, merged(whole):
+        sampler = causal(whole)
         made = generate(
             sampler,
-            [vocabulary.encode(problem.prompt) for problem in here],
+            [prompt_ids(problem, vocabulary) for problem in here],
             max_new_tokens=config.max_new_tokens,
             temperature=config.temperature,
             eos_ids=vocabulary.eos_id,
             pad_id=vocabulary.pad_id,
             seeds=seeds,
             group_size=config.samples,
+            dtype=torch.bfloat16 if config.sampler_dtype else None,
         )
         if config.release_engine:
             clear(sampler)
@@ -188,12 +133,19 @@ def sample_batch(
     sampled = time.perf_counter()
     completions = as_completions(made, vocabulary)
     each = [problem for problem in asked for _ in range(config.samples)]
-    numbers, composed = _scored(reward_fn, each, completions, rows, parallel)
-    scores = torch.tensor(numbers, dtype=torch.float32, device=made.tokens.device)
+    composed: list[Any] = []
+    if isinstance(reward_fn, ScalarModel):
+        scores = judged_rows(reward_fn, made, config, parallel)
+        numbers = scores.tolist()
+    else:
+        numbers, composed = _scored(reward_fn, each, completions, rows, parallel)
+        scores = torch.tensor(numbers, dtype=torch.float32, device=made.tokens.device)
     scored = time.perf_counter()
     mask = made.mask & ~scores.isnan()[:, None]
     attention, ids = made.attention, made.ids
-    logprobs, values = scored_tokens(policy, value, ids, attention, mask, config, parallel=parallel)
+    logprobs, values = scored_tokens(
+        parallel.model, value, ids, attention, mask, config, parallel=parallel
+    )
     ref_logprobs, _ = scored_tokens(
         reference, None, ids, attention, mask, config, parallel=parallel
     )
@@ -233,15 +185,15 @@ def _scored(
     problems: list[Any],
     completions: list[Completion],
     rows: slice,
-    parallel: Any,
+    parallel: Parallel,
 ) -> tuple[list[float], list[Any]]:
-    """``score`` of all rows; under `parallel` each rank asks for its own."""
+    """``score`` of all rows; each rank asks for its own."""
     numbers, composed = score(judge, problems[rows], completions[rows])
     numbers, composed = everyone_s((numbers, composed), parallel)
     return numbers, composed
 
 
-def as_completions(made: Generation, vocabulary: Any) -> list[Completion]:
+def as_completions(made: Generation, vocabulary: Vocabulary) -> list[Completion]:
     """What reward functions see of a generation."""
     return [
         Completion(vocabulary.decode(row), len(row), cut, tuple(row))

@@ -5,6 +5,7 @@ from typing import Literal
 
 from nbkit._inputs import check_choice, check_number
 from nbkit.trainers.kl_controller import AdaptiveKL, FixedKL
+from nbkit.trainers.micro import check_micro
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,9 @@ class RLHFConfig:
         max_grad_norm: clip of the gradient norm of each model; None: none.
         micro_tokens: budget (rows x longest) of one forward pass; None: a minibatch at once. It
             changes memory and speed, not the gradient.
+        micro_rows: rows of one forward pass on one device, in place of that budget.
+        sampler_dtype: "bfloat16": sample with a copy of the weights in it, as a ``parallel`` of
+            that precision computes the loss; None: the weights as they are.
         release_engine: hand back the sampler's cache and its copies of weights after each batch:
             memory for the update, at the price of setting them up again.
 
@@ -78,6 +82,8 @@ class RLHFConfig:
     weight_decay: float = 0.0
     max_grad_norm: float | None = 1.0
     micro_tokens: int | None = None
+    micro_rows: int | None = None
+    sampler_dtype: Literal["bfloat16"] | None = None
     release_engine: bool = False
 
     def __post_init__(self) -> None:
@@ -95,8 +101,8 @@ class RLHFConfig:
         for name in ("value_clip", "value_learning_rate", "max_grad_norm", "kl_target"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), 0.0, open_low=True)
-        if self.micro_tokens is not None:
-            check_number("micro_tokens", self.micro_tokens, 1)
+        check_micro(self.micro_tokens, self.micro_rows)
+        check_choice("sampler_dtype", self.sampler_dtype, ("bfloat16", None))
         check_choice("kl_kind", self.kl_kind, ("k1", "k3"))
         if self.kl_target is not None and not self.kl_coefficient:
             raise ValueError(

@@ -9,9 +9,11 @@ import torch
 
 from nbkit.generate import Generation, generate
 from nbkit.trainers.grpo_scoring import Completion, RewardFunction, score
-from nbkit.trainers.rlhf_batch import as_completions, scored_tokens
+from nbkit.trainers.protocols import Problem, Vocabulary, prompt_ids
+from nbkit.trainers.rlhf_batch import as_completions
 from nbkit.trainers.rlhf_config import RLHFConfig
 from nbkit.trainers.rlhf_models import causal
+from nbkit.trainers.rlhf_scoring import scored_tokens
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Sample:
 
     """
 
-    problem: Any
+    problem: Problem
     completion: Completion
     scores: Mapping[str, float]
     tokens: list[str]
@@ -36,14 +38,14 @@ class Sample:
 
 def draw(
     policy: Any,
-    vocabulary: Any,
-    problems: Sequence[Any],
+    vocabulary: Vocabulary,
+    problems: Sequence[Problem],
     *,
     samples: int = 1,
     max_new_tokens: int = 40,
     temperature: float = 1.0,
     seed: int = 0,
-) -> tuple[Generation, list[Any], list[Completion]]:
+) -> tuple[Generation, list[Problem], list[Completion]]:
     """Answer each problem `samples` times.
 
     Returns:
@@ -52,7 +54,7 @@ def draw(
     """
     made = generate(
         causal(policy),
-        [vocabulary.encode(problem.prompt) for problem in problems],
+        [prompt_ids(problem, vocabulary) for problem in problems],
         max_new_tokens=max_new_tokens,
         temperature=temperature,
         eos_ids=vocabulary.eos_id,
@@ -67,8 +69,8 @@ def draw(
 def evaluate(
     policy: Any,
     reference: Any,
-    vocabulary: Any,
-    problems: Sequence[Any],
+    vocabulary: Vocabulary,
+    problems: Sequence[Problem],
     rewards: Mapping[str, RewardFunction],
     *,
     samples: int = 8,
@@ -112,8 +114,8 @@ def evaluate(
 def sample_table(
     policy: Any,
     reference: Any,
-    vocabulary: Any,
-    problems: Sequence[Any],
+    vocabulary: Vocabulary,
+    problems: Sequence[Problem],
     rewards: Mapping[str, RewardFunction],
     *,
     max_new_tokens: int = 40,
@@ -142,7 +144,7 @@ def sample_table(
     return table
 
 
-def _word(vocabulary: Any, token: int) -> str:
+def _word(vocabulary: Vocabulary, token: int) -> str:
     return "<eos>" if token == vocabulary.eos_id else vocabulary.decode([token])
 
 

@@ -4,19 +4,19 @@ import math
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nbkit.losses import ppo_clip_loss, value_loss
 from nbkit.masks import aggregate
 from nbkit.minibatches import minibatches
-from nbkit.text.policies_value import ScalarModel
+from nbkit.parallel import Parallel
 from nbkit.trainers.ppo_diagnostics import explained_variance
+from nbkit.trainers.protocols import Metrics
 from nbkit.trainers.rlhf_batch import RLHFBatch
 from nbkit.trainers.rlhf_config import RLHFConfig
 from nbkit.trainers.rlhf_models import align, policy_outputs, value_outputs
-from nbkit.trainers.spread import micro_batches, own_parts
+from nbkit.trainers.spread import own_parts
 
-Metrics = dict[str, float]
 _SUMS = ("policy_loss", "value_loss", "clip_fraction", "value_clip_fraction", "approx_kl")
 
 
@@ -108,28 +108,23 @@ def _share(x: Tensor, mask: Tensor, total_tokens: Tensor | float | None) -> floa
 
 
 def update(
-    policy: Any,
-    value: ScalarModel | None,
-    optimiser: Any,
+    policy: Parallel,
+    value: Parallel | None,
     batch: RLHFBatch,
     config: RLHFConfig,
     generator: torch.Generator,
     *,
     policy_learns: bool = True,
-    parallel: Any = None,
 ) -> Metrics:
     """Take all gradient steps on one batch; return what happened.
 
     Args:
         policy: changed in place.
         value: changed in place; None: the policy's own value head.
-        optimiser: of the parameters of both, a group for each model.
-        batch: R rows.
+        batch: R rows, all of them on every rank.
         config: epochs, minibatches, losses.
         generator: of the order of the rows, on the CPU.
         policy_learns: False: only the values do.
-        parallel: two ``nbkit.parallel.Parallel``, prepared with policy and value: they sum
-            gradients over the ranks, clip and step.
 
     Returns:
         means over the gradient steps of the parts of ``policy_loss`` and ``critic_loss``, and of
@@ -148,14 +143,7 @@ def update(
     for _ in range(config.epochs if len(counted) else 0):
         for order in minibatches(len(counted), size, generator):
             rows = counted[order.to(counted.device)]
-            part = batch.rows(rows)
-            if parallel is None:
-                seen.append(_step(policy, value, optimiser, part, config, policy_learns))
-            else:
-                left, right = parallel
-                seen.append(parallel_step(left, right, part, config, policy_learns))
-    if parallel is None:
-        optimiser.zero_grad()  # nothing of it need lie there while the next batch is sampled
+            seen.append(gradient_step(policy, value, batch.rows(rows), config, policy_learns))
     if not seen:
         return {"steps": 0.0}
     names = [name for name in seen[0] if name != "ratio_error"]
@@ -169,98 +157,59 @@ def update(
     }
 
 
-def _step(
-    policy: Any,
-    value: ScalarModel | None,
-    optimiser: Any,
+def gradient_step(
+    policy: Parallel,
+    value: Parallel | None,
     batch: RLHFBatch,
     config: RLHFConfig,
     policy_learns: bool,
 ) -> Metrics:
-    total = batch.mask.sum()
-    optimiser.zero_grad()
-    sums = dict.fromkeys(_SUMS, 0.0)
-    largest = 0.0
-    for chosen in micro_batches(batch.attention, config.micro_tokens):
-        rows = batch.rows(chosen)
-        loss, values, metrics = policy_loss(policy, rows, config, total_tokens=total)
-        if value is not None:
-            # One model after the other: their activations need not lie in memory together.
-            if policy_learns:
-                loss.backward()
-            del loss
-            values = value_outputs(value, align(rows.ids, rows.attention, rows.mask))
-        assert values is not None  # the trainer asks for a value head
-        error, critic = critic_loss(values, rows, config, total_tokens=total)
-        if value is None:
-            error = config.value_coefficient * error
-            error = error + loss if policy_learns else error
-        error.backward()
-        metrics |= critic
-        sums = {name: sums[name] + metrics[name] for name in _SUMS}
-        largest = max(largest, metrics["ratio_error"])
-    norms = _clip(optimiser, config.max_grad_norm)
-    optimiser.step()
-    return {**sums, **norms, "ratio_error": largest}
-
-
-def parallel_step(
-    policy: Any, value: Any, batch: RLHFBatch, config: RLHFConfig, policy_learns: bool
-) -> Metrics:
-    """One gradient step of two models that are spread over ranks; each rank has all of `batch`.
+    """One gradient step on a minibatch, of which each rank computes its share of the rows.
 
     Args:
-        policy: a ``nbkit.parallel.Parallel``.
-        value: another.
-        batch: the minibatch; each rank computes its share of the rows, with the counts of all.
+        policy: what learns.
+        value: of the values; None: the policy's own value head, on its trunk.
+        batch: the minibatch; its counts are those of all ranks.
         config: losses.
         policy_learns: False: only the values do.
 
     """
     total = batch.mask.sum()
+    learners = [policy] if value is None else [policy, value]
     sums, largest = dict.fromkeys(_SUMS, 0.0), 0.0
-    parts = list(own_parts(batch.attention, config.micro_tokens, policy))
+    parts = list(own_parts(batch.attention, policy, config.micro_tokens, config.micro_rows))
     for number, chosen in enumerate(parts):
-        for model in (policy, value):
-            model.expect(last=number == len(parts) - 1)
+        for learner in learners:
+            learner.expect(last=number == len(parts) - 1)
         idle = chosen is None  # the other ranks need this one's shards, and a gradient of 0
         rows = batch.rows(torch.zeros(1, dtype=torch.long) if chosen is None else chosen)
         weight = 0.0 if idle else 1.0
-        with torch.set_grad_enabled(policy_learns):
-            loss, _, metrics = policy_loss(policy.model, rows, config, total_tokens=total)
-        if policy_learns:
-            policy.backward(weight * loss)
-        del loss
-        values = value_outputs(value.model, align(rows.ids, rows.attention, rows.mask))
-        error, critic = critic_loss(values, rows, config, total_tokens=total)
-        value.backward(weight * error)
+        with torch.set_grad_enabled(policy_learns or value is None):
+            loss, values, metrics = policy_loss(policy.model, rows, config, total_tokens=total)
+        if value is not None:
+            # One model after the other: their activations need not lie in memory together.
+            if policy_learns:
+                policy.backward(weight * loss)
+            del loss
+            values = value_outputs(value.model, align(rows.ids, rows.attention, rows.mask))
+            error, critic = critic_loss(values, rows, config, total_tokens=total)
+            value.backward(weight * error)
+        else:
+            assert values is not None  # the trainer asks for a value head
+            error, critic = critic_loss(values, rows, config, total_tokens=total)
+            error = config.value_coefficient * error
+            policy.backward(weight * (error + loss if policy_learns else error))
         if not idle:
             metrics |= critic
             sums = {name: sums[name] + metrics[name] for name in _SUMS}
             largest = max(largest, metrics["ratio_error"])
-    norms = {
-        "gradient_norm": policy.step(config.max_grad_norm) if policy_learns else 0.0,
-        "value_gradient_norm": value.step(config.max_grad_norm),
-    }
+    moved = policy_learns or value is None
+    norms = {"gradient_norm": policy.step(config.max_grad_norm) if moved else 0.0}
+    if value is not None:
+        norms["value_gradient_norm"] = value.step(config.max_grad_norm)
     whole = policy.total(*sums.values())
     return {
         **dict(zip(sums, whole, strict=True)),
         **norms,
         "ratio_error": policy.largest(largest),
     }
-
-
-def _clip(optimiser: Any, limit: float | None) -> Metrics:
-    """Clip the gradient of each model by itself; the norms before."""
-    norms: Metrics = {}
-    for name, group in zip(
-        ("gradient_norm", "value_gradient_norm"), optimiser.param_groups, strict=False
-    ):
-        norm = nn.utils.clip_grad_norm_(group["params"], limit or math.inf).item()
-        if not math.isfinite(norm):
-            raise RuntimeError(
-                f"{name} is {norm}; look at the scores, the learning rate and the "
-                "log-probabilities of this batch"
-            )
-        norms[name] = norm
-    return norms

@@ -1,6 +1,6 @@
 """What the trainers for text do on several ranks: shares of prompts and rows, and the whole again.
 
-Each function takes a ``nbkit.parallel.Parallel``, or None where this process is alone.
+One device is the back-end "single", with one rank: no trainer asks whether there is a back-end.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,77 +11,110 @@ from torch import Tensor
 
 from nbkit.generate import Generation
 from nbkit.generate.sampling import row_seeds
-from nbkit.packing import token_budget_batches
+from nbkit.parallel import Parallel, ParallelConfig, World, connect
+from nbkit.trainers.micro import micro_batches
 
 
-def micro_batches(attention: Tensor, micro_tokens: int | None) -> list[Tensor]:
-    """Rows of each forward pass under a budget of tokens; each row exactly once.
+def spread_over(parallel: Parallel | None, model: Any) -> Parallel:
+    """The back-end that was given, or one device: the one on which the model lies.
 
     Args:
-        attention: (R, L) bool, True on real tokens.
-        micro_tokens: the budget; None: all rows in one pass.
+        parallel: what a caller handed over, not prepared yet.
+        model: whatever has ``parameters()``.
 
     """
-    if micro_tokens is None:
-        return [torch.arange(len(attention), device=attention.device)]
-    parts = token_budget_batches(attention.sum(1).tolist(), micro_tokens)
-    return [torch.tensor(part, device=attention.device) for part in parts]
+    if parallel is not None:
+        return parallel
+    return connect(ParallelConfig(), World(device=next(model.parameters()).device))
+
+
+def check_share(name: str, number: int, parallel: Parallel, each: str) -> None:
+    """Raise ValueError if some rank would have nothing to do.
+
+    Args:
+        name: of the setting.
+        number: its value, over all ranks.
+        parallel: who takes part.
+        each: what a rank needs, for the message.
+
+    """
+    if number < parallel.world.size:
+        raise ValueError(
+            f"{name} is {number}, but there are {parallel.world.size} ranks, and each {each}"
+        )
 
 
 def own_parts(
-    attention: Tensor, micro_tokens: int | None, parallel: Any
+    attention: Tensor, parallel: Parallel, micro_tokens: int | None, micro_rows: int | None = None
 ) -> Iterator[Tensor | None]:
-    """Rows of this rank's micro-batches; None where only other ranks have one left."""
+    """Rows of this rank's micro-batches; None where only other ranks have one left.
+
+    Args:
+        attention: (R, L) bool, of the rows of all ranks.
+        parallel: who takes part.
+        micro_tokens: see ``nbkit.trainers.micro.cut``.
+        micro_rows: see there.
+
+    """
     if not len(attention):
-        return
-    if parallel is None:
-        yield from micro_batches(attention, micro_tokens)
         return
     mine = torch.arange(len(attention), device=attention.device)
     mine = mine[parallel.world.rank :: parallel.world.size]
-    parts = micro_batches(attention[mine], micro_tokens) if len(mine) else []
+    parts = micro_batches(attention[mine], micro_tokens, micro_rows) if len(mine) else []
     for part in parallel.parts(parts):
         yield None if part is None else mine[part]
 
 
 def own_prompts(
-    asked: list[Any], samples: int, generator: torch.Generator, parallel: Any
-) -> tuple[list[Any], slice, Any]:
-    """This rank's prompts, its rows among those of all, and what seeds them.
+    asked: list[Any], group_size: int, generator: torch.Generator, parallel: Parallel
+) -> tuple[list[Any], slice, Tensor]:
+    """This rank's prompts, its rows among those of all, and their seeds.
 
     There is one seed a row, the same whichever rank samples it.
 
     Args:
         asked: prompts of all ranks.
-        samples: completions of each, which stand together.
+        group_size: completions of each, which stand together.
         generator: of the run, in the same state on all ranks.
         parallel: who takes part.
 
     """
-    if parallel is None:
-        return asked, slice(None), generator
     mine = parallel.share(len(asked))
-    rows = slice(mine.start * samples, mine.stop * samples)
-    return asked[mine], rows, row_seeds(generator, len(asked) * samples, generator.device)[rows]
+    rows = slice(mine.start * group_size, mine.stop * group_size)
+    seeds = row_seeds(generator, len(asked) * group_size, generator.device)
+    return asked[mine], rows, seeds[rows]
 
 
-def everyone_s(lists: tuple[list[Any], ...], parallel: Any) -> tuple[list[Any], ...]:
+def everyone_s(lists: tuple[list[Any], ...], parallel: Parallel) -> tuple[list[Any], ...]:
     """Lists with an entry for each row, of all ranks one after the other."""
-    if parallel is None:
-        return lists
     return tuple(
         [entry for part in parts for entry in part]
         for parts in zip(*parallel.everyone(lists), strict=True)
     )
 
 
-def whole_generation(made: Generation, pad_id: int, parallel: Any) -> Generation:
+def interleaved(parts: Sequence[Tensor]) -> Tensor:
+    """What ranks made of every size-th item, in the order of the items.
+
+    Args:
+        parts: by rank; the first ones have at most one entry more than the last ones.
+
+    """
+    found = parts[0].new_empty(sum(map(len, parts)), *parts[0].shape[1:])
+    for rank, part in enumerate(parts):
+        found[rank :: len(parts)] = part
+    return found
+
+
+def whole_generation(made: Generation, pad_id: int, parallel: Parallel) -> Generation:
     """What all ranks sampled, on every rank."""
-    return made if parallel is None else join_generations(parallel.everyone(made), pad_id)
+    return join_generations(parallel.everyone(made), pad_id)
 
 
 def join_generations(parts: Sequence[Generation], pad_id: int) -> Generation:
     """Rows of several calls, one below the other; shorter ones are padded."""
+    if len(parts) == 1:
+        return parts[0]
     before = max(part.prompt_ids.shape[1] for part in parts)
     behind = max(part.tokens.shape[1] for part in parts)
 

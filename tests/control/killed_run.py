@@ -7,8 +7,8 @@ import torch
 
 from nbkit.control.actor_critic import make_actor_critic
 from nbkit.control.environments import make_control_env
+from nbkit.trainers.checkpoint import resume, save
 from nbkit.trainers.ppo import PPOConfig, PPOTrainer
-from nbkit.trainers.ppo_checkpoint import resume, save
 
 CONFIG = PPOConfig(total_steps=100_000, epochs=2, normalise_observations=True)
 

@@ -14,8 +14,8 @@ import torch
 from nbkit.control.actor_critic import make_actor_critic
 from nbkit.control.env_state import UnsavableEnvironment
 from nbkit.control.environments import VectorEnvAdapter, make_control_env
+from nbkit.trainers.checkpoint import resume, save
 from nbkit.trainers.ppo import PPOConfig, PPOTrainer, train
-from nbkit.trainers.ppo_checkpoint import resume, save
 from tests.control import killed_run
 from tests.control.hand_made import CountingVectorEnv
 

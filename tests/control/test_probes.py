@@ -8,8 +8,8 @@ import torch
 
 from nbkit.control.actor_critic import ActorCritic, make_actor_critic
 from nbkit.envs.probes import GAMMA, PROBES, ProbeEnv, ProbeFailed, run_probes
+from nbkit.trainers.checkpoint import resume, save
 from nbkit.trainers.ppo import PPOConfig, PPOTrainer
-from nbkit.trainers.ppo_checkpoint import resume, save
 
 CONFIG = PPOConfig(
     total_steps=5000,

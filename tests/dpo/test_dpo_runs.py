@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from nbkit.data.encode import EncodedPair
-from nbkit.trainers.dpo_checkpoint import resume, save
+from nbkit.trainers.checkpoint import resume, save
 from nbkit.trainers.dpo_evaluation import judge
 from tests.dpo.small import BOS, EOS, PAD, config, model, pairs, trainer, weights
 

@@ -7,7 +7,7 @@ import torch
 from torch.distributed.checkpoint.api import CheckpointException
 
 from nbkit.parallel.export import newest
-from nbkit.trainers.rlhf_checkpoint import resume, save
+from nbkit.trainers.checkpoint import resume, save
 from tests.parallel import jobs
 
 pytestmark = [pytest.mark.slow, pytest.mark.chapter(33)]
@@ -32,7 +32,7 @@ def step(one, updates):
 
 def everything(one):
     """History and the weights of both models, to the bit."""
-    both = [jobs.digest(jobs.everything(part)) for part in one.parallel]
+    both = [jobs.digest(jobs.everything(part)) for part in one.learners.values()]
     return jobs.timeless(one), both
 
 

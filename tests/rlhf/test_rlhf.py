@@ -9,10 +9,10 @@ import torch
 from nbkit.envs.helpful import all_questions, gold_reward
 from nbkit.rewards.compose import Composed
 from nbkit.text.policies_value import ScalarModel, SharedActorCritic
+from nbkit.trainers.checkpoint import resume, save
 from nbkit.trainers.reward_model import reward_function
 from nbkit.trainers.rlhf import RLHFConfig, RLHFTrainer
 from nbkit.trainers.rlhf_batch import token_rewards
-from nbkit.trainers.rlhf_checkpoint import resume, save
 from nbkit.trainers.rlhf_evaluation import evaluate, sample_table
 from nbkit.trainers.rlhf_models import align, policy_outputs
 from nbkit.trainers.rlhf_update import critic_loss, policy_loss

@@ -6,6 +6,7 @@ from nbkit.envs.arithmetic import ArithmeticVocabulary, draw_sums
 from nbkit.text.policies_hf import tiny_model
 from nbkit.trainers.grpo_batch import GroupBatch
 from nbkit.trainers.grpo_variants import variant
+from nbkit.trainers.spread import spread_over
 
 VOCABULARY = ArithmeticVocabulary()
 PROBLEMS = draw_sums(40, seed=3)
@@ -22,6 +23,13 @@ def config(name="grpo", **changes):
 
 def generator(seed=0):
     return torch.Generator().manual_seed(seed)
+
+
+def alone(net, optimiser=None):
+    """A model on one device, with plain gradient descent unless an optimiser is given."""
+    parallel = spread_over(None, net)
+    parallel.prepare(net, lambda weights: optimiser or torch.optim.SGD(weights, lr=1.0))
+    return parallel
 
 
 def by_length(problems, completions):

@@ -22,7 +22,7 @@ from nbkit.conformance.adapters.trl import scored_advantages  # noqa: E402
 from nbkit.trainers.grpo_batch import advantages  # noqa: E402
 from nbkit.trainers.grpo_update import accumulate, completion_logprobs  # noqa: E402
 from nbkit.trainers.grpo_variants import variant  # noqa: E402
-from tests.rlvr.small import VOCABULARY, hand_made, model  # noqa: E402
+from tests.rlvr.small import VOCABULARY, alone, hand_made, model  # noqa: E402
 
 LIMIT, TEMPERATURE = 11, 0.8
 # loss type and level of TRL -> our variant and what is changed on top
@@ -126,7 +126,7 @@ def test_loss_and_gradient(folder, loss_type, level, kl):
         advantages=batch.advantages[:, :1] * batch.mask,
     )
     net.zero_grad()
-    result = accumulate(net, batch, None, ours)
+    result = accumulate(alone(net), batch, None, ours)
     assert 0 < result["clip_fraction"] < 1 or loss_type == "cispo"
 
     prompt = batch.ids.shape[1] - batch.mask.shape[1]

@@ -18,8 +18,17 @@ from nbkit.trainers.grpo_update import (
     update,
 )
 from nbkit.trainers.grpo_variants import VARIANTS
-from nbkit.trainers.spread import micro_batches
-from tests.rlvr.small import PROBLEMS, VOCABULARY, by_length, config, generator, hand_made, model
+from nbkit.trainers.micro import micro_batches
+from tests.rlvr.small import (
+    PROBLEMS,
+    VOCABULARY,
+    alone,
+    by_length,
+    config,
+    generator,
+    hand_made,
+    model,
+)
 
 pytestmark = pytest.mark.chapter(23)
 
@@ -31,7 +40,7 @@ def gradient(net):
 def accumulated(batch, settings, weights=None):
     net = model().double()
     net.zero_grad()
-    result = accumulate(net, batch, weights, settings)
+    result = accumulate(alone(net), batch, weights, settings)
     return gradient(net), result
 
 
@@ -113,7 +122,7 @@ def test_equal_rewards_give_no_gradient(name):
     batch, weights, _ = prepare(net, None, batch, settings)
     before = [p.clone() for p in net.parameters()]
     optimiser = torch.optim.SGD(net.parameters(), lr=1.0)
-    result = update(net, optimiser, batch, weights, settings, generator())
+    result = update(alone(net, optimiser), batch, weights, settings, generator())
     assert result["gradient_norm"] == 0.0 and result["loss"] == 0.0
     assert all(torch.equal(a, b) for a, b in zip(before, net.parameters(), strict=True))
 
@@ -130,7 +139,9 @@ def test_excluding_silent_groups_changes_the_denominator_alone():
         net = model()
         batch, weights, _ = prepare(net, None, sampled(chosen, half_silent, net), chosen)
         optimiser = torch.optim.SGD(net.parameters(), lr=0.0)
-        norms.append(update(net, optimiser, batch, weights, chosen, generator())["gradient_norm"])
+        norms.append(
+            update(alone(net, optimiser), batch, weights, chosen, generator())["gradient_norm"]
+        )
     assert norms[1] == pytest.approx(2 * norms[0], rel=1e-5)
 
 
@@ -139,7 +150,7 @@ def test_first_step_has_ratio_one_and_later_steps_do_not():
     net = model()
     batch, weights, _ = prepare(net, None, sampled(settings, net=net), settings)
     optimiser = torch.optim.AdamW(net.parameters(), lr=0.05)
-    result = update(net, optimiser, batch, weights, settings, generator())
+    result = update(alone(net, optimiser), batch, weights, settings, generator())
     assert result["ratio_error"] < 1e-4
     assert result["steps"] == 6 and result["clip_fraction"] > 0
     moved = (scored_by(net, batch, settings) - batch.logprobs).abs().max()
@@ -198,7 +209,7 @@ def test_a_gradient_that_is_not_finite_stops_the_run_before_the_step():
     before = [p.clone() for p in net.parameters()]
     optimiser = torch.optim.AdamW(net.parameters())
     with pytest.raises(RuntimeError, match="gradient's norm"):
-        update(net, optimiser, batch, None, settings, generator())
+        update(alone(net, optimiser), batch, None, settings, generator())
     assert all(torch.equal(a, b) for a, b in zip(before, net.parameters(), strict=True))
 
 
@@ -238,4 +249,4 @@ def test_clip_fraction_by_numbers(changes, share):
     batch = replace(batch, mask=everything, attention=attention, advantages=signs)
     settings = config(**changes)
     batch = replace(batch, logprobs=scored_by(model(), batch, settings) - ratios.log())
-    assert accumulate(model(), batch, None, settings)["clip_fraction"] == share
+    assert accumulate(alone(model()), batch, None, settings)["clip_fraction"] == share

@@ -1,0 +1,242 @@
+"""What all trainers are: a state, a step, and a loop around it. The loop is written once.
+
+A trainer is everything that its next step depends on. Weights and optimisers belong to its
+learners, each a ``nbkit.parallel.Parallel``; the rest is in ``state_dict``. ``run`` is the loop of
+a page, ``fit`` that of a job.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+from tqdm import tqdm
+
+from nbkit.parallel.base import Parallel
+from nbkit.runs.checkpoint_file import check_configuration
+from nbkit.trainers import checkpoint as checkpoints
+from nbkit.trainers.data_order import PromptStream
+from nbkit.trainers.protocols import JobRun, Metrics, peak_memory
+
+
+class Trainer(ABC):
+    """A run: everything that the next step depends on, so that it can be written down.
+
+    Attributes:
+        config: settings, a dataclass.
+        history: the metrics of each step.
+        learners: name to each model that learns, on its back-end; an export takes the first.
+
+    """
+
+    description: ClassVar[str]  # label of the progress bar
+    save_every: ClassVar[int] = 10  # steps between two checkpoints, unless ``run`` is told
+
+    config: Any
+    history: list[Metrics]
+    learners: Mapping[str, Parallel]
+
+    @abstractmethod
+    def step(self) -> Metrics:
+        """Make one step, add its metrics to the history, and return them."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """Return what the next step depends on beside the learners: tensors and plain data."""
+
+    @abstractmethod
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put back what ``state_dict`` returned."""
+
+    @property
+    @abstractmethod
+    def planned(self) -> int:
+        """How far the run goes: steps, or what else ``done`` counts."""
+
+    @property
+    def done(self) -> int:
+        """How far it has come."""
+        return len(self.history)
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has come so far."""
+        return self.done >= self.planned
+
+    def postfix(self, metrics: Metrics) -> str:
+        """What the progress bar says of the newest metrics."""
+        return ""
+
+    def note(self, metrics: Metrics) -> Metrics:
+        """Add the metrics of a step to the history, on a GPU with the memory that it took."""
+        for parallel in self.learners.values():
+            metrics |= peak_memory(parallel.world.device)
+        self.history.append(metrics)
+        return metrics
+
+    # ---- checkpoints
+
+    def check_state(self, state: Mapping[str, Any], where: Path) -> None:
+        """Raise ValueError, naming what differs, if a state was written by another run."""
+        check_configuration(where, state["config"], self.plain_config())
+
+    def plain_config(self) -> dict[str, Any]:
+        """The settings as plain data, as a checkpoint holds them."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self.config).items()}
+
+    def beside(self, **options: Any) -> dict[str, Any]:
+        """What a checkpoint's file holds beside the trainer (the state of an environment)."""
+        if options:
+            raise TypeError(f"save: {type(self).__name__} knows no {', '.join(sorted(options))}")
+        return {}
+
+    def load_beside(self, found: Mapping[str, Any]) -> None:  # noqa: B027 (most have nothing)
+        """Put back what ``beside`` returned; called after ``load_state_dict``."""
+
+    # ---- loops
+
+    def run(
+        self,
+        *,
+        progress: bool = True,
+        description: str | None = None,
+        stop: Callable[[Metrics], bool] | None = None,
+        checkpoint: Path | None = None,
+        checkpoint_every: int | None = None,
+        hook: Callable[[Self, Metrics], None] | None = None,
+    ) -> list[Metrics]:
+        """Make steps until done; return the history.
+
+        Args:
+            progress: show a text progress bar.
+            description: its label; None: that of the algorithm.
+            stop: asked after each step whether to end here, for a budget of tokens say.
+            checkpoint: where to save; a run that finds something there continues from it. See
+                ``nbkit.trainers.checkpoint`` for what is a file and what a folder.
+            checkpoint_every: steps between two saves; the last step is always saved.
+            hook: called after each step; may add to the metrics.
+
+        """
+        if checkpoint is not None and checkpoint.exists():
+            checkpoints.resume(checkpoint, self)
+        every = checkpoint_every or self.save_every
+        label = description or self.description
+        with tqdm(total=self.planned, desc=label, disable=not progress, mininterval=5) as bar:
+            bar.update(self.done)
+            while not self.finished:
+                metrics = self.step()
+                if hook is not None:
+                    hook(self, metrics)
+                bar.set_postfix_str(self.postfix(metrics), refresh=False)
+                bar.update(self.done - bar.n)
+                ended = stop is not None and stop(metrics)
+                due = len(self.history) % every == 0 or self.finished or ended
+                if checkpoint is not None and due:
+                    checkpoints.save(checkpoint, self)
+                if ended:
+                    break
+        return self.history
+
+    def fit(
+        self,
+        run: JobRun,
+        *,
+        save_every: int,
+        measure: Callable[[], Metrics] | None = None,
+        measure_every: int = 0,
+    ) -> list[Metrics]:
+        """Make steps in a job's run until done: go on where it was stopped, log, save.
+
+        Every rank calls this. The job's run says when it is time to stop, by the exception that
+        its ``checkpoint`` raises.
+
+        Args:
+            run: see ``JobRun``.
+            save_every: steps between two checkpoints; 0: only when the job is told to stop.
+            measure: what else to log, such as the accuracy on held-out data.
+            measure_every: steps between two calls of it; the last step has one too; 0: only there.
+
+        Returns:
+            the metrics of each step, those from before a resumption included.
+
+        """
+        checkpoints.resume_run(run, self)
+        while not self.finished:
+            with run.timed("step"):
+                metrics = self.step()
+            step = len(self.history)
+            if measure is not None and (
+                self.finished or (measure_every and step % measure_every == 0)
+            ):
+                with run.timed("measure"):
+                    metrics |= measure()
+            run.log(step, {k: v for k, v in metrics.items() if k != "step"})
+            run.checkpoint(
+                step,
+                self.state_dict,
+                every=save_every,
+                write=lambda folder: checkpoints.write_learners(folder, self),
+            )
+        return self.history
+
+
+class StreamTrainer(Trainer):
+    """A trainer on data in a shuffled order, from one source of randomness.
+
+    Args:
+        config: settings.
+        count: items of data.
+        generator: of the order, and of all else that is drawn.
+        learners: prepared.
+
+    """
+
+    data: ClassVar[str] = "problems"  # what the items are called
+
+    def __init__(
+        self,
+        config: Any,
+        count: int,
+        generator: torch.Generator,
+        learners: Mapping[str, Parallel],
+    ) -> None:
+        self.config, self.generator, self.learners = config, generator, dict(learners)
+        self.stream = PromptStream(count, generator, self.data)
+        self.history: list[Metrics] = []
+
+    @property
+    def parallel(self) -> Parallel:
+        """The back-end of the first learner."""
+        return next(iter(self.learners.values()))
+
+    @property
+    def optimiser(self) -> Any:
+        """Of the first learner."""
+        return self.parallel.optimiser
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything but the data and the learners, as tensors and plain data."""
+        return {
+            "config": self.plain_config(),
+            "generator": self.generator.get_state(),
+            "stream": self.stream.state_dict(),
+            self.data: self.stream.count,
+            "history": self.history,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put back what ``state_dict`` returned."""
+        self.generator.set_state(state["generator"])
+        self.stream.load_state_dict(state["stream"])
+        self.history = list(state["history"])
+
+    def check_state(self, state: Mapping[str, Any], where: Path) -> None:
+        """As in ``Trainer``; the number of items counts too."""
+        super().check_state(state, where)
+        if state[self.data] != self.stream.count:
+            raise ValueError(
+                f"{where} was written with {state[self.data]} {self.data}; now there are "
+                f"{self.stream.count}"
+            )
