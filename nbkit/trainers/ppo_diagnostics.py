@@ -40,7 +40,8 @@ def movement(policy: Policy, batch: Batch, clip: float) -> dict[str, float]:
 
     Returns:
         "kl": the mean of (r - 1) - log r, nats; "clip_fraction": the share of rows whose ratio
-        lies outside [1 - clip, 1 + clip]; "entropy": mean, nats.
+        lies outside [1 - clip, 1 + clip], whatever the sign of the advantage (only those on its
+        profitable side have no gradient); "entropy": mean, nats.
 
     """
     distribution, _ = policy(batch.observations)
@@ -84,7 +85,8 @@ HEALTHY: dict[str, Healthy] = {
     "clip_fraction": Healthy(
         0.0,
         0.4,
-        "much of the batch gives no gradient any more: a smaller learning rate or fewer epochs",
+        "many ratios lie outside 1 ± clip, to either side: the policy moves far in one update; a "
+        "smaller learning rate or fewer epochs",
     ),
     "explained_variance": Healthy(
         0.0,

@@ -1,6 +1,7 @@
 """Loss, update, diagnostics and normalisers against closed forms; learning on CartPole."""
 
 import copy
+import math
 from dataclasses import replace
 
 import pytest
@@ -21,7 +22,7 @@ from nbkit.control.rollouts import collect, make_batch
 from nbkit.envs.probes import PROBES
 from nbkit.minibatches import minibatches
 from nbkit.trainers.ppo import PPOConfig, PPOTrainer, evaluate, ppo_loss, train, update
-from nbkit.trainers.ppo_diagnostics import HEALTHY, explained_variance, read
+from nbkit.trainers.ppo_diagnostics import HEALTHY, explained_variance, movement, read
 from nbkit.trainers.ppo_update import FlatParameter
 
 
@@ -204,6 +205,23 @@ def test_the_dashboard_finds_broken_twins_and_leaves_a_healthy_run_alone() -> No
     assert set(HEALTHY) >= {finding.split()[0] for finding in findings}
     broken = [{**step, "kl": float("nan")} for step in healthy]
     assert "kl" in {finding.split()[0] for finding in read(broken)}
+
+
+def test_the_clip_fraction_counts_rows_that_keep_their_gradient() -> None:
+    policy, _, batch = cartpole_batch(shared=False)
+    moved = replace(batch, logprobs=batch.logprobs - math.log(1.5))  # every ratio is 1.5
+    assert movement(policy, moved, 0.2)["clip_fraction"] == 1.0
+    config = PPOConfig(value_coefficient=0.0)
+
+    def gradient(sign: float) -> float:
+        policy.zero_grad()
+        same = replace(moved, advantages=torch.full_like(moved.advantages, sign))
+        ppo_loss(policy, same, config, 0.2)[0].backward()
+        return sum(p.grad.abs().sum().item() for p in policy.parameters() if p.grad is not None)
+
+    assert gradient(1.0) == 0.0
+    assert gradient(-1.0) > 1e-3
+    assert "no gradient" not in HEALTHY["clip_fraction"].look
 
 
 def test_flat_parameters_step_like_plain_ones_and_survive_zero_grad() -> None:
