@@ -13,10 +13,10 @@ from torch import Tensor
 
 from nbkit.exercises.compare import Problem, find_problem
 from nbkit.exercises.draw import Draw
+from nbkit.exercises.exercise import Case, Exercise, Mutant
 from nbkit.exercises.limits import TimeLimitReached
 from nbkit.exercises.observe import Observation, cast, observe, random_state_kept
 from nbkit.exercises.oracle import ask, cotangents, expected_gradients
-from nbkit.exercises.registry import Case, Exercise, Mutant
 from nbkit.exercises.tree import tensors_in
 
 FLOAT32_EVERY = 4

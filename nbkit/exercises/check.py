@@ -9,8 +9,9 @@ from typing import Any
 
 from nbkit.exercises.bench import Bench, first_failure
 from nbkit.exercises.diagnose import learners_line, name_mistakes
+from nbkit.exercises.exercise import Exercise, call_with_inputs
 from nbkit.exercises.progress import note_attempt
-from nbkit.exercises.registry import Exercise, call_with_inputs, get_exercise
+from nbkit.exercises.registry import get_exercise
 from nbkit.exercises.report import failed, passed
 from nbkit.exercises.verdict import Block, CheckResult, as_html, as_text, show
 

@@ -6,8 +6,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from nbkit.exercises.exercise import Exercise, Output
 from nbkit.exercises.observe import Observation
-from nbkit.exercises.registry import Exercise, Output
 from nbkit.exercises.tree import as_lists, same
 
 GRADIENT_RTOL, GRADIENT_ATOL = 1e-4, 1e-6

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from nbkit.exercises.bench import Bench, Finding
 from nbkit.exercises.compare import NOTHING, Problem, leaf_problem, same_behaviour, same_leaf
+from nbkit.exercises.exercise import Mutant, Output
 from nbkit.exercises.limits import TimeLimitReached
-from nbkit.exercises.registry import Mutant, Output
 from nbkit.exercises.symptoms import Failure, not_a_number, read_shapes, read_symptoms
 
 FEWEST_CASES, MOST_NAMED = 2, 3

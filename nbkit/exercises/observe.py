@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nbkit.exercises.exercise import Exercise
 from nbkit.exercises.limits import TimeLimitReached, time_limit
-from nbkit.exercises.registry import Exercise
 from nbkit.exercises.tree import map_tensors, same, tensors_in
 
 PRINTED_CHARACTERS = 2000

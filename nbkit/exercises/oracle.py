@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nbkit.exercises.registry import Exercise, Output
+from nbkit.exercises.exercise import Exercise, Output
 from nbkit.exercises.tree import map_tensors
 
 STEP = 1e-5

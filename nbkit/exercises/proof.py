@@ -11,7 +11,8 @@ from nbkit.exercises.bench import Bench, first_failure
 from nbkit.exercises.check import verdict_on
 from nbkit.exercises.compare import same_behaviour
 from nbkit.exercises.diagnose import name_mistakes
-from nbkit.exercises.registry import Exercise, get_exercise
+from nbkit.exercises.exercise import Exercise
+from nbkit.exercises.registry import get_exercise
 
 
 def stub(*_args: Any, **_options: Any) -> Any:

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from nbkit.exercises.bench import Bench, Finding
 from nbkit.exercises.diagnose import error_hint, learners_line
+from nbkit.exercises.exercise import Exercise
 from nbkit.exercises.limits import TimeLimitReached
-from nbkit.exercises.registry import Exercise
 from nbkit.exercises.tree import tensors_in
 from nbkit.exercises.verdict import Block
 from nbkit.exercises.wording import at, first_difference, listed, literal, values

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from nbkit.exercises.draw import Draw
-from nbkit.exercises.registry import Case, Exercise, Mutant, Output
+from nbkit.exercises.exercise import Case, Exercise, Mutant, Output
 
 
 def weighted_sum(x: Tensor, weights: Tensor, mask: Tensor) -> Tensor:

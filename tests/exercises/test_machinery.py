@@ -12,9 +12,9 @@ from torch import Tensor
 
 from nbkit.exercises.bench import Bench
 from nbkit.exercises.check import verdict_on
+from nbkit.exercises.exercise import Mutant
 from nbkit.exercises.oracle import expected_gradients
 from nbkit.exercises.proof import prove_exercise
-from nbkit.exercises.registry import Mutant
 from nbkit.exercises.verdict import CheckResult
 
 

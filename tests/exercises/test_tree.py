@@ -8,8 +8,8 @@ import torch
 from nbkit.exercises.bench import Bench
 from nbkit.exercises.check import verdict_on
 from nbkit.exercises.draw import Draw
+from nbkit.exercises.exercise import Case, Exercise, Mutant, Output
 from nbkit.exercises.observe import cast, copies
-from nbkit.exercises.registry import Case, Exercise, Mutant, Output
 from nbkit.exercises.tree import as_lists, same, tensors_in
 
 NAN = float("nan")
