@@ -103,8 +103,10 @@ CHECK = Check(
         ),
         edit(
             "an epsilon in the divisor",
-            "probabilities * r",
-            "weights * r",
+            "    if weights.sum() == 0:\n"
+            "        return (probabilities * rewards).sum()\n"
+            "    return (weights * rewards).sum() / weights.sum()",
+            "    return (weights * rewards).sum() / (weights.sum() + 1e-12)",
             "an epsilon in the divisor avoids nan, but then a policy that is certain gets "
             "baseline 0; the expected reward is asked for there",
         ),

@@ -114,8 +114,8 @@ CHECK = Check(
         ),
         edit(
             "no trace",
-            "lam *",
-            "False *",
+            "gamma * lam * traces",
+            "0 * traces",
             "only the state that was just left is corrected, which is TD(0): every state "
             "visited before has a trace that has shrunk by gamma * lam a step",
         ),

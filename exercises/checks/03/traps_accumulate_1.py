@@ -78,14 +78,14 @@ CHECK = Check(
         ),
         edit(
             "sums",
-            "sum()",
-            "prod()",
+            " / mask.sum().clamp(min=1)",
+            "",
             "the sums are not divided: divide by the number of counted tokens of the whole batch",
         ),
         edit(
             "all places",
-            "min=1",
-            "min=mask.numel()",
+            "mask.sum().clamp(min=1)",
+            "mask.numel()",
             "the divisor is the number of all places, padding included: count the mask",
         ),
         edit(

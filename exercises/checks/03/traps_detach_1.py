@@ -80,10 +80,10 @@ CHECK = Check(
     mutants=(
         edit(
             "nothing detached",
-            "ratio *",
-            "mask *",
-            "the value is right and the gradient is zero: x - x is 0 whatever x is. Detach "
-            "the one in the denominator",
+            "logprobs.detach()",
+            "logprobs",
+            "the value is right and the gradient is zero: x - x is 0 whatever x is. "
+            "Detach the one in the denominator",
         ),
         edit(
             "log-probability",

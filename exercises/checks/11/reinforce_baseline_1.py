@@ -55,8 +55,8 @@ CHECK = Check(
         ),
         edit(
             "divided by n",
-            "1",
-            "(rewards.shape[0] == 1)",
+            "/ others",
+            "/ rewards.shape[0]",
             "the sum of the others is divided by n; there are n - 1 of them",
         ),
         edit(

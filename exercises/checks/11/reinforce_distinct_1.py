@@ -116,7 +116,7 @@ CHECK = Check(
         edit(
             "ragged ends counted",
             "len(row) - n + 1",
-            "(len(row) - n % 1)",
+            "len(row)",
             "the ends of the rows give pieces shorter than n: stop at `len(row) - n`",
         ),
         edit(
@@ -127,8 +127,8 @@ CHECK = Check(
         ),
         edit(
             "division by zero",
-            "grams e",
-            "n e",
+            " if grams else 0.0",
+            "",
             "a batch without any n-gram ends in a division by zero: return 0.0 there",
         ),
         edit(

@@ -110,8 +110,8 @@ CHECK = Check(
         ),
         edit(
             "score missing",
-            "= 1",
-            "= 0",
+            "torch.where(last, scores[:, None], 0.0) - penalty",
+            "-penalty",
             "the scores never enter: add each to the penalty at its row's last counted token",
         ),
         edit(

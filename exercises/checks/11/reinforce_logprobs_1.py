@@ -159,8 +159,8 @@ CHECK = Check(
         ),
         edit(
             "cross-entropy",
-            "(-1)",
-            "(-1).abs()",
+            "return logprobs",
+            "return -logprobs",
             "cross-entropy is minus the log-probability: change the sign",
         ),
         edit(

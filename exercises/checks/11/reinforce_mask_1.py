@@ -56,8 +56,8 @@ CHECK = Check(
     mutants=(
         edit(
             "EOS left out",
-            "- i",
-            "+ i",
+            " - is_eos.long()",
+            "",
             "your mask is shifted by one: the end-of-sequence token itself must count, "
             "because the policy chose it. Without it no gradient ever teaches the policy "
             "to stop",
@@ -80,8 +80,8 @@ CHECK = Check(
         ),
         edit(
             "masked by token id",
-            "- i",
-            "* i",
+            "ends_before == 0",
+            "~is_eos",
             "your mask looks only at each token by itself (ids != eos_id): it drops the "
             "real end of sequence and counts whatever stands behind it. Ask how many ends "
             "came before",

@@ -114,8 +114,8 @@ CHECK = Check(
         ),
         edit(
             "holes cost a discount",
-            "running, running",
-            "running, running / 2",
+            "running, running)",
+            "running, gamma * running)",
             "a masked step multiplies by gamma although it is no step of the policy: skip it",
         ),
         edit(

@@ -119,8 +119,8 @@ CHECK = Check(
         ),
         edit(
             "clipped around 0",
-            "1 +",
-            "0 +",
+            "1 - clip, 1 + clip",
+            "-clip, clip",
             "the ratio is clipped to ±clip; it lies around 1, so clip to 1 - clip and 1 + clip",
         ),
         edit(

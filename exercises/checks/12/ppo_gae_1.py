@@ -152,8 +152,8 @@ CHECK = Check(
         ),
         edit(
             "returns are advantages",
-            "+ values",
-            "+ t",
+            " + values\n",
+            "\n",
             "the second result repeats the advantages; the critic's target is advantage plus value",
         ),
         edit(

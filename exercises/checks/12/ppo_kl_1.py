@@ -128,8 +128,8 @@ CHECK = Check(
         ),
         edit(
             "range of the logarithm",
-            "log_ratio.exp",
-            "log_ratio.abs().exp",
+            "(log_ratio.exp() - 1).abs()",
+            "log_ratio.abs()",
             "the log-ratio is compared with clip; the range belongs to the ratio itself",
         ),
         edit(

@@ -153,11 +153,26 @@ CHECK = Check(
             ".split(size)\n        if len(index) == size",
             "the rest that does not fill a minibatch is dropped: keep the smaller last piece",
         ),
-        edit(
+        edits(
             "fields shuffled apart",
-            " for n",
-            ".abs() for n",
-            "each field gets a permutation of its own, so observations meet the actions "
+            (
+                '    rows = len(batch["actions"])\n',
+                '    rows = len(batch["actions"])\n'
+                "    apart = [\n"
+                "        {n: f[torch.randperm(rows, generator=generator)] for n, f in "
+                "batch.items()}\n"
+                "        for _ in range(epochs)\n"
+                "    ]\n",
+            ),
+            (
+                "in batch.items()}\n"
+                "        for _ in range(epochs)\n"
+                "        for index in torch.randperm(rows, generator=generator)",
+                "in one.items()}\n"
+                "        for one in apart\n"
+                "        for index in torch.arange(rows)",
+            ),
+            message="each field gets a permutation of its own, so observations meet the actions "
             "of other rows: draw one index and use it for all fields",
         ),
         edit("one epoch", "(epochs)", "(1)", "`epochs` has no effect: the batch is used only once"),

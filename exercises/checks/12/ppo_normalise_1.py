@@ -86,15 +86,15 @@ CHECK = Check(
         ),
         edit(
             "not centred",
-            "- counted",
-            "- result",
+            "(counted - counted.mean())",
+            "counted",
             "the mean is not subtracted: then a minibatch of good actions pushes every "
             "one of them up",
         ),
         edit(
             "not scaled",
-            "counted.std()",
-            "1",
+            " / (counted.std() + 1e-8)",
+            "",
             "the spread is not divided out: only the mean is removed",
         ),
         edit(

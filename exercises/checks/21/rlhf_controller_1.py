@@ -94,8 +94,8 @@ CHECK = Check(
         ),
         edit(
             "horizon ignored",
-            "horizon,",
-            "sequences,",
+            " * sequences / horizon",
+            "",
             "`sequences` and `horizon` have no effect: a larger batch has seen more and "
             "steps further",
         ),
@@ -114,8 +114,8 @@ CHECK = Check(
         ),
         edit(
             "bounded from above only",
-            "0.2,",
-            "2,",
+            "clamp(-0.2, 0.2)",
+            "clamp(max=0.2)",
             "the error is bounded from above only: a batch far below the target throws "
             "the coefficient just as well",
         ),

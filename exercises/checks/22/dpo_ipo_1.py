@@ -5,7 +5,7 @@ import math
 import torch
 
 from nbkit.exercises.draw import Draw
-from nbkit.exercises.exercise import Case, Check, Output, edit
+from nbkit.exercises.exercise import Case, Check, Output, edit, edits
 
 NAMES = ("chosen_ratio", "rejected_ratio", "chosen_tokens", "rejected_tokens")
 
@@ -64,11 +64,14 @@ CHECK = Check(
     edges=edges,
     oracle=oracle,
     mutants=(
-        edit(
+        edits(
             "chosen and rejected exchanged",
-            "2",
-            "(-2)",
-            "chosen and rejected are exchanged: the margin is chosen minus rejected",
+            ("chosen_ratio - rejected_ratio", "rejected_ratio - chosen_ratio"),
+            (
+                "chosen_ratio / long - rejected_ratio / short",
+                "rejected_ratio / short - chosen_ratio / long",
+            ),
+            message="chosen and rejected are exchanged: the margin is chosen minus rejected",
         ),
         edit(
             "order",

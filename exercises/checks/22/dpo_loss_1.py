@@ -55,11 +55,11 @@ CHECK = Check(
             "(rejected - chosen)",
             "chosen and rejected are exchanged: the loss falls as the rejected one gets likelier",
         ),
-        edit(
+        edits(
             "no reference",
-            "ref_chosen_logp.",
-            "ref_rejected_logp.",
-            "the reference has no effect: compare each log-probability with the "
+            (" - ref_chosen_logp.detach()", ""),
+            (" - ref_rejected_logp.detach()", ""),
+            message="the reference has no effect: compare each log-probability with the "
             "reference's of the same answer, so that the first loss is log 2",
         ),
         edits(

@@ -62,8 +62,8 @@ CHECK = Check(
     mutants=(
         edit(
             "the reference is left out",
-            "ref_logp +",
-            "beta +",
+            "ref_logp + rewards",
+            "rewards",
             "the reference takes no part in the policy: it multiplies the weights, so its "
             "log-probability is added to reward over beta",
         ),

@@ -61,7 +61,12 @@ CHECK = Check(
             "the flipped label has the large weight: the label as given holds with "
             "probability 1 - flipped",
         ),
-        edit("no smoothing", "-beta", "beta", "`flipped` has no effect: this is plain DPO twice"),
+        edit(
+            "no smoothing",
+            "return conservative, robust",
+            "return as_given, as_given",
+            "`flipped` has no effect: this is plain DPO twice",
+        ),
         edit(
             "order",
             "conservative, robust",

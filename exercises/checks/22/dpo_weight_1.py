@@ -5,7 +5,7 @@ import math
 from dpo_pairs import NAMES, four, hand_case
 
 from nbkit.exercises.draw import Draw
-from nbkit.exercises.exercise import Case, Check, Output, edit
+from nbkit.exercises.exercise import Case, Check, Output, edit, edits
 
 
 def oracle(
@@ -87,8 +87,8 @@ CHECK = Check(
         ),
         edit(
             "of the sum",
-            "/ l",
-            "% l",
+            " / len(margin)",
+            "",
             "this is the gradient of the sum; divide by the number of pairs",
         ),
         edit(
@@ -97,11 +97,12 @@ CHECK = Check(
             "torch.full_like(chosen_logp, beta / len(chosen_logp))",
             "every pair has the same weight: a pair that is already right by far must push less",
         ),
-        edit(
+        edits(
             "no reference",
-            "- ref_chosen_logp",
-            "- ref_rejected_logp",
-            "the margin leaves out the reference: at the first step every weight is one half",
+            (" - ref_chosen_logp", ""),
+            (" - ref_rejected_logp", ""),
+            message="the margin leaves out the reference: at the first step every weight is one "
+            "half",
         ),
         edit(
             "derivative of the sigmoid",

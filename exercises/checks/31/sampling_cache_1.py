@@ -145,8 +145,8 @@ CHECK = Check(
         ),
         edit(
             "scale missing",
-            "/ m",
-            "+ m",
+            " / math.sqrt(query.shape[-1])",
+            "",
             "the scores are not divided by the square root of the width: the softmax is too sharp",
         ),
         edit(
@@ -169,7 +169,7 @@ CHECK = Check(
         edit(
             "scores set to zero",
             "scores.masked_fill(~seen, -math.inf)",
-            "(scores * ~(~seen))",
+            "(scores * seen)",
             "hidden columns get the score 0, and exp(0) is 1: fill them with minus "
             "infinity before the softmax",
         ),

@@ -104,8 +104,8 @@ CHECK = Check(
     mutants=(
         edit(
             "taken before the temperature",
-            "/ t",
-            "+ t",
+            " / temperature",
+            "",
             "the log-probabilities are taken before the temperature: the token was drawn "
             "from the tempered distribution, and the trainer's ratio would not be 1",
         ),

@@ -212,8 +212,11 @@ CHECK = Check(
         ),
         edit(
             "zeros sent",
-            ".clone",
-            ".flip(0).clone",
+            "    rank = torch",
+            "    for _ in range(2 * (ranks - 1)):\n"
+            "        exchange(x.new_zeros(ranks, -(-size // ranks)))\n"
+            "    return x.sum(0, keepdim=True).expand_as(x).clone()\n"
+            "    rank = torch",
             "messages of the right size travel, but the sum is not made of them: it is "
             "the same when the wire is cut. A rank knows its own row, and what arrives",
         ),

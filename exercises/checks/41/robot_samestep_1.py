@@ -118,7 +118,7 @@ CHECK = Check(
         edit(
             "a truncation taken for a death",
             "final_values, following",
-            "terminated, following",
+            "0.0, following",
             "a truncation is treated as a death: the clock ran out, the world did not end",
         ),
         edit(

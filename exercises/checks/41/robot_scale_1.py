@@ -124,8 +124,8 @@ CHECK = Check(
         ),
         edit(
             "every rollout from 0",
-            "before,",
-            "False,",
+            "before, []",
+            "torch.zeros_like(before), []",
             "the sum starts from 0 in each rollout: episodes span rollouts, so start from `before`",
         ),
         edit(

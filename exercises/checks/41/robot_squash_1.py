@@ -63,15 +63,15 @@ CHECK = Check(
     mutants=(
         edit(
             "no correction",
-            "= 2",
-            "= 0",
+            " - log_slope",
+            "",
             "this is the density of u, not of tanh(u): where tanh squeezes, the density "
             "rises by one over its slope",
         ),
         edit(
             "correction added",
-            "= 2",
-            "= (-2)",
+            "gaussian - log_slope",
+            "gaussian + log_slope",
             "the logarithm of the slope is added: a slope below 1 squeezes the same "
             "probability into less room, so the density must rise; subtract it",
         ),

@@ -71,8 +71,8 @@ CHECK = Check(
     mutants=(
         edit(
             "runs on over resets",
-            "frame.",
-            "moved.",
+            "torch.where(fresh, frame.expand(count, -1), moved)",
+            "moved",
             "frames of the episode before are still in the stack after a reset: they show "
             "a jump that no arm made",
         ),
