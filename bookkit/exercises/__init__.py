@@ -1,5 +1,5 @@
 """The checks behind the exercises: cases, independent oracles, named mistakes, verdicts.
 
-A learner calls :func:`nbkit.check`. An author registers exercises in ``chapter_NN`` (a module or
-a package with a tuple ``EXERCISES``) and proves them with :mod:`bookkit.exercises.proof`.
+A learner calls :func:`nbkit.check`. What proves an exercise stands in the book, not here: its
+check in ``exercises/checks``, its solution in ``solutions``. :mod:`bookkit.exercises.proof` proves a check.
 """

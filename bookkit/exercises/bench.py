@@ -13,10 +13,10 @@ from torch import Tensor
 
 from bookkit.exercises.compare import Problem, find_problem
 from bookkit.exercises.draw import Draw
+from bookkit.exercises.exercise import Case, Exercise, Mutant
 from bookkit.exercises.limits import TimeLimitReached
 from bookkit.exercises.observe import Observation, cast, observe, random_state_kept
 from bookkit.exercises.oracle import ask, cotangents, expected_gradients
-from bookkit.exercises.registry import Case, Exercise, Mutant
 from bookkit.exercises.tree import tensors_in
 
 FLOAT32_EVERY = 4

@@ -9,8 +9,9 @@ from typing import Any
 
 from bookkit.exercises.bench import Bench, first_failure
 from bookkit.exercises.diagnose import learners_line, name_mistakes
+from bookkit.exercises.exercise import Exercise, call_with_inputs
 from bookkit.exercises.progress import note_attempt
-from bookkit.exercises.registry import Exercise, call_with_inputs, get_exercise
+from bookkit.exercises.registry import get_exercise
 from bookkit.exercises.report import failed, passed
 from bookkit.exercises.verdict import Block, CheckResult, as_html, as_text, show
 

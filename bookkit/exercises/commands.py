@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from bookkit.exercises.registry import Exercise
+    from bookkit.exercises.exercise import Exercise
 
 SIGNS = {"done": "✔ done", "failed": "✘ not yet", "not tried": "· not tried"}
 app = typer.Typer(no_args_is_help=True, help="Exercises: what is done, and proofs of the checks.")
@@ -92,10 +92,13 @@ def prove(
 
 def _registry() -> "dict[str, Exercise]":
     try:
-        from bookkit.exercises.registry import all_exercises
+        from bookkit.exercises.registry import ChecksMissing, all_exercises
     except ModuleNotFoundError as error:
         raise _fail(
             f"the exercises need {error.name}, which is not installed: run `make test` or "
             "`make lab` once, or `pip install -e .[learn]`."
         ) from None
-    return all_exercises()
+    try:
+        return all_exercises()
+    except ChecksMissing as error:
+        raise _fail(str(error)) from None

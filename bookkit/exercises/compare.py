@@ -6,8 +6,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from bookkit.exercises.exercise import Exercise, Output
 from bookkit.exercises.observe import Observation
-from bookkit.exercises.registry import Exercise, Output
 from bookkit.exercises.tree import as_lists, same
 
 GRADIENT_RTOL, GRADIENT_ATOL = 1e-4, 1e-6

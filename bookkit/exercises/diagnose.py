@@ -10,8 +10,8 @@ from torch import Tensor
 
 from bookkit.exercises.bench import Bench, Finding
 from bookkit.exercises.compare import NOTHING, Problem, leaf_problem, same_behaviour, same_leaf
+from bookkit.exercises.exercise import Mutant, Output
 from bookkit.exercises.limits import TimeLimitReached
-from bookkit.exercises.registry import Mutant, Output
 from bookkit.exercises.symptoms import Failure, not_a_number, read_shapes, read_symptoms
 
 FEWEST_CASES, MOST_NAMED = 2, 3

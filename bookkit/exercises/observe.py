@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bookkit.exercises.exercise import Exercise
 from bookkit.exercises.limits import TimeLimitReached, time_limit
-from bookkit.exercises.registry import Exercise
 from bookkit.exercises.tree import map_tensors, same, tensors_in
 
 PRINTED_CHARACTERS = 2000

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bookkit.exercises.registry import Exercise, Output
+from bookkit.exercises.exercise import Exercise, Output
 from bookkit.exercises.tree import map_tensors
 
 STEP = 1e-5

@@ -11,7 +11,8 @@ from bookkit.exercises.bench import Bench, first_failure
 from bookkit.exercises.check import verdict_on
 from bookkit.exercises.compare import same_behaviour
 from bookkit.exercises.diagnose import name_mistakes
-from bookkit.exercises.registry import Exercise, get_exercise
+from bookkit.exercises.exercise import Exercise
+from bookkit.exercises.registry import get_exercise
 
 
 def stub(*_args: Any, **_options: Any) -> Any:

@@ -1,170 +1,122 @@
-"""What an exercise is, and where the registered ones are found."""
+"""Where the exercises are found: a check by its id, the rest on the solution page of its chapter.
+
+``exercises/checks/NN/topic_exercise_1.py`` holds the check of ``topic.exercise.1``, and
+``solutions/NN_slug.md`` its solution. Both belong to the book and are no part of the package.
+"""
 
 import difflib
-import pkgutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
-from typing import Any, Literal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
 
-import bookkit.exercises
-from bookkit.exercises.draw import Draw
+import nbkit
+from bookkit.exercises.exercise import Check, Exercise
+from bookkit.exercises.solution import BadSolution, Section, sections_of, solve
 
-Kind = Literal["float", "bool", "int", "number", "python"]
-
-
-@dataclass(frozen=True)
-class Case:
-    """One question put to a learner's function.
-
-    ``inputs`` maps argument names, in calling order, to values. Floating tensors are given in
-    float64; the check casts them to the precision that it tests. ``gradient=False`` skips the
-    gradient test (at a kink, or where the input is too large for finite differences).
-    """
-
-    name: str
-    inputs: Mapping[str, Any]
-    gradient: bool = True
-
-    @property
-    def size(self) -> int:
-        """Number of elements in all inputs: the measure by which the smallest case is chosen."""
-        return sum(_count(value) for value in self.inputs.values())
-
-
-def _count(value: Any) -> int:
-    if isinstance(value, dict):
-        return sum(_count(item) for item in value.values())
-    if isinstance(value, (list, tuple)):
-        return sum(_count(item) for item in value)
-    return int(value.numel()) if hasattr(value, "numel") else 1
-
-
-@dataclass(frozen=True)
-class Output:
-    """One result of the learner's function and how it is compared.
-
-    kind "float" is a tensor in the precision of the inputs, "bool" and "int" are tensors compared
-    exactly, "number" is a Python float, "python" is anything compared with ``==``, a list being as
-    good as a tuple. `may_be_none`: None is an answer that some cases have.
-    """
-
-    name: str
-    shape: str
-    kind: Kind = "float"
-    rtol: float = 1e-4
-    atol: float = 1e-5
-    may_be_none: bool = False
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A wrong solution that people really write, and the sentence that must meet it."""
-
-    name: str
-    function: Callable[..., Any]
-    message: str
-
-
-def call_with_inputs(function: Callable[..., Any], **inputs: Any) -> Any:
-    """The default way to call a learner's function: the inputs by position, in their order."""
-    return function(*inputs.values())
-
-
-@dataclass(frozen=True)
-class Exercise:
-    """An exercise with all that its check needs.
-
-    Attributes:
-        id: stable name, ``topic.exercise.number``.
-        title: one line.
-        chapter: number in the file name of the chapter.
-        difficulty: 1 (a line) to 5 (an evening).
-        minutes: what a learner should plan.
-        goal: what the function does, in one or two sentences.
-        outputs: the results in order; one entry means that the bare value is returned.
-        cases: draws one fresh case; ``draw.size`` grows from 1 to 6 within a check.
-        edges: the fixed cases that must never break.
-        oracle: the independent answer. It receives plain Python lists and floats, so it cannot
-            lean on vectorised code, and returns the same.
-        reference: a correct solution (it must pass; the tests prove it).
-        mutants: wrong solutions with the message that each must meet.
-        not_tested: one sentence saying what a pass does not prove.
-        gradient_to: inputs that the gradient must reach; compared with finite differences of the
-            oracle. A stop-gradient is expressed by a second, frozen input that the oracle uses.
-        no_gradient_to: inputs that the gradient must not reach.
-        call: how the inputs become a call, for functions that take policies or environments.
-        hidden: inputs that are only for the oracle (frozen copies) and are not shown.
-        time_limit_s: seconds that all calls of one check may take together.
-        draws: how many fresh cases a check draws.
-    """
-
-    id: str
-    title: str
-    chapter: int
-    difficulty: int
-    minutes: int
-    goal: str
-    outputs: tuple[Output, ...]
-    cases: Callable[[Draw], Case]
-    edges: Callable[[], tuple[Case, ...]]
-    oracle: Callable[..., Any]
-    reference: Callable[..., Any]
-    mutants: tuple[Mutant, ...]
-    not_tested: str
-    gradient_to: tuple[str, ...] = ()
-    no_gradient_to: tuple[str, ...] = ()
-    call: Callable[..., Any] = call_with_inputs
-    hidden: tuple[str, ...] = ()
-    time_limit_s: float = 10.0
-    draws: int = 24
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.difficulty <= 5:
-            raise ValueError(f"exercise {self.id}: difficulty {self.difficulty} is not in 1 to 5")
-        if self.minutes < 1:
-            raise ValueError(f"exercise {self.id}: minutes must be at least 1, not {self.minutes}")
-        names = [mutant.name for mutant in self.mutants]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"exercise {self.id}: two mutants are called {twice[0]!r}")
+CHECKS = "exercises/checks"
+KEPT = 1024  # exercises in memory; an edited file makes another one
 
 
 class UnknownExercise(ValueError):  # noqa: N818 (says what happened)
     """No exercise has the id that was asked for."""
 
 
-@cache
+class ChecksMissing(FileNotFoundError):  # noqa: N818 (says what happened)
+    """The package was installed without the book, which holds the checks."""
+
+
 def all_exercises() -> dict[str, Exercise]:
-    """All registered exercises by id, in the order of chapters and then of registration.
+    """All exercises by id, in the order of chapters and, within one, of its solution page.
 
     Raises:
-        ValueError: if two exercises share an id.
+        ChecksMissing: the package is not that of a copy of the book.
+        BadSolution: a check or a solution page does not fit the other.
     """
-    found: dict[str, Exercise] = {}
-    names = [info.name for info in pkgutil.iter_modules(bookkit.exercises.__path__)]
-    for name in sorted(name for name in names if name.startswith("chapter_")):
-        for exercise in import_module(f"bookkit.exercises.{name}").EXERCISES:
-            if exercise.id in found:
-                raise ValueError(f"two exercises have the id {exercise.id!r}: rename one of them")
-            found[exercise.id] = exercise
+    found = {name: get_exercise(name) for name in exercise_ids()}
+    for path in sorted((_book() / CHECKS).glob("*/*_[0-9]*.py")):
+        if path.stem not in {_stem(name) for name in found}:
+            raise BadSolution(f"{path} checks an exercise that no solution page states: write it")
     return found
 
 
+def exercise_ids() -> list[str]:
+    """The ids that the solution pages state, in their order."""
+    pages = sorted((_book() / "solutions").glob("[0-9][0-9]_*.md"))
+    return [section.id for page in pages for section in _sections(page.read_text("utf-8"))]
+
+
 def get_exercise(exercise_id: str) -> Exercise:
-    """The exercise with this id.
+    """The exercise with this id; no other check is loaded.
 
     Raises:
+        ChecksMissing: the package is not that of a copy of the book.
         UnknownExercise: with the nearest ids.
+        BadSolution: the check and the solution page do not fit each other.
     """
-    exercises = all_exercises()
-    if exercise_id in exercises:
-        return exercises[exercise_id]
-    near = difflib.get_close_matches(exercise_id, exercises, n=3, cutoff=0.5)
+    for path in _book().joinpath(CHECKS).glob(f"*/{_stem(exercise_id)}.py"):
+        chapter = path.parent.name
+        (page,) = (_book() / "solutions").glob(f"{chapter}_*.md")
+        exercise = _exercise(path, path.read_text("utf-8"), page.read_text("utf-8"))
+        if exercise.id == exercise_id:
+            return exercise
+    known = exercise_ids()
+    near = difflib.get_close_matches(exercise_id, known, n=3, cutoff=0.5)
     mend = (
         f"did you mean {' or '.join(repr(name) for name in near)}?"
         if near
         else "`nbkit progress` lists all ids."
     )
     raise UnknownExercise(f"there is no exercise {exercise_id!r}: {mend}")
+
+
+def _book() -> Path:
+    """The folder of the book that this package belongs to."""
+    root = Path(nbkit.__file__).parents[1]
+    if not (root / CHECKS).is_dir():
+        raise ChecksMissing(
+            f"the checks of the exercises come with the book, not with the package in {root}: in a "
+            "copy of the book's repository run `pip install -e '.[learn]'`, or `make lab`"
+        )
+    return root
+
+
+def _stem(exercise_id: str) -> str:
+    return exercise_id.replace(".", "_")
+
+
+@lru_cache(maxsize=KEPT)
+def _sections(page: str) -> tuple[Section, ...]:
+    return tuple(sections_of(page))
+
+
+@lru_cache(maxsize=KEPT)
+def _exercise(path: Path, source: str, page: str) -> Exercise:
+    check = _loaded(path, source).CHECK
+    assert isinstance(check, Check)
+    for section in _sections(page):
+        if section.id == check.id:
+            return solve(check, section, int(path.parent.name))
+    raise BadSolution(f"{path} checks {check.id}, which its solution page does not state")
+
+
+def _loaded(path: Path, source: str) -> ModuleType:
+    name = ".".join((*CHECKS.split("/"), path.parent.name, path.stem))
+    module = ModuleType(name)
+    module.__file__ = str(path)
+    sys.modules[name] = module
+    with _neighbours(path.parent):
+        exec(compile(source, str(path), "exec"), module.__dict__)
+    return module
+
+
+@contextmanager
+def _neighbours(folder: Path) -> Iterator[None]:
+    """Let a check import by its bare name what stands beside it, as a script can."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))

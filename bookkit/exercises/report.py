@@ -7,8 +7,8 @@ from torch import Tensor
 
 from bookkit.exercises.bench import Bench, Finding
 from bookkit.exercises.diagnose import error_hint, learners_line
+from bookkit.exercises.exercise import Exercise
 from bookkit.exercises.limits import TimeLimitReached
-from bookkit.exercises.registry import Exercise
 from bookkit.exercises.tree import tensors_in
 from bookkit.exercises.verdict import Block
 from bookkit.exercises.wording import at, first_difference, listed, literal, values

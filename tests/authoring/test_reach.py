@@ -68,14 +68,16 @@ def load():
     ),
     "nbkit/parts/two.py": "def late():\n    from nbkit.base import half\n    return half\n",
     "nbkit/patches.py": "import nbkit.base\nnbkit.base.half = lambda x: x\n",
-    "bookkit/exercises/chapter_01/__init__.py": "",
-    "bookkit/exercises/chapter_01/sum.py": """
+    "exercises/checks/01/one_sum_1.py": """
 from nbkit.base import half
+from pairs import pair
 def oracle(x):
     return half(x)
-SUM = Exercise(id="one.sum.1", oracle=oracle)
-OTHER = Exercise(id="one.other.1", oracle=None)
+CHECK = Check(id="one.sum.1", oracle=oracle, cases=pair)
+UNUSED = 1
 """,
+    "exercises/checks/01/one_other_1.py": "CHECK = Check(id='one.other.1', oracle=None)\n",
+    "exercises/checks/01/pairs.py": "def pair():\n    return 1\ndef unused():\n    return 2\n",
     "studies/_frame.py": "from nbkit.base import half\ndef frame():\n    return half(1)\n",
     "studies/curve.py": """
 from _frame import frame
@@ -137,8 +139,8 @@ def names(book: Book, *sources: str) -> set[str]:
         ("code = '''from nbkit.base import LIMIT\nprint(LIMIT)'''", {"nbkit.base.LIMIT"}),
         (
             "check('one.sum.1', f)",
-            {"bookkit.exercises.chapter_01.sum.SUM", "bookkit.exercises.chapter_01.sum.oracle"}
-            | {"nbkit.base.half", "nbkit.base.LIMIT"},
+            {"exercises.checks.01.one_sum_1.CHECK", "exercises.checks.01.one_sum_1.oracle"}
+            | {"exercises.checks.01.pairs.pair", "nbkit.base.half", "nbkit.base.LIMIT"},
         ),
         ("this is not Python", set()),
     ],

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from bookkit.exercises.draw import Draw
-from bookkit.exercises.registry import Case, Exercise, Mutant, Output
+from bookkit.exercises.exercise import Case, Exercise, Mutant, Output
 
 
 def weighted_sum(x: Tensor, weights: Tensor, mask: Tensor) -> Tensor:

@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from bookkit.exercises.chapter_32.buckets import make_buckets as exercise_buckets
 from bookkit.exercises.check import verdict_on
 from bookkit.exercises.proof import bench_for
+from bookkit.exercises.registry import get_exercise
 from nbkit.parallel import ports
 from nbkit.parallel.base import Parallel
 from nbkit.parallel.by_hand import ring
@@ -23,6 +23,7 @@ from nbkit.parallel.counts import local_share
 from nbkit.parallel.world import World
 
 pytestmark = pytest.mark.chapter(32)
+exercise_buckets = get_exercise("ddp.buckets.1").reference
 
 
 def ring_in_threads(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:

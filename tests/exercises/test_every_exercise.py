@@ -9,6 +9,7 @@ from torch import Tensor
 
 from bookkit.exercises.bench import Bench
 from bookkit.exercises.check import verdict_on
+from bookkit.exercises.exercise import Exercise, call_with_inputs
 from bookkit.exercises.proof import (
     bench_for,
     mutant_faults,
@@ -16,7 +17,7 @@ from bookkit.exercises.proof import (
     stub_faults,
     twin_faults,
 )
-from bookkit.exercises.registry import Exercise, all_exercises, call_with_inputs
+from bookkit.exercises.registry import all_exercises
 
 FIRST_SEEDS = (2, 3)
 MORE_SEEDS = (1, *range(4, 21))

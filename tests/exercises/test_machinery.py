@@ -12,9 +12,9 @@ from torch import Tensor
 
 from bookkit.exercises.bench import Bench
 from bookkit.exercises.check import verdict_on
+from bookkit.exercises.exercise import Mutant
 from bookkit.exercises.oracle import expected_gradients
 from bookkit.exercises.proof import prove_exercise
-from bookkit.exercises.registry import Mutant
 from bookkit.exercises.verdict import CheckResult
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from bookkit.exercises.registry import Exercise, all_exercises
+from bookkit.exercises.exercise import Exercise
+from bookkit.exercises.registry import all_exercises
 
 ROOT = Path(__file__).parents[2]
 HINTS = ["Hint 1: the idea", "Hint 2: the shape", "Hint 3: almost the code"]

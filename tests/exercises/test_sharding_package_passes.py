@@ -4,15 +4,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from bookkit.exercises.chapter_33.hand_over import plan
-from bookkit.exercises.chapter_33.wrap import wrap
 from bookkit.exercises.check import verdict_on
 from bookkit.exercises.proof import bench_for
+from bookkit.exercises.registry import get_exercise
 from nbkit.parallel.by_hand.handover import sent_elements
 from nbkit.parallel.by_hand.shards import cut
 from nbkit.parallel.by_hand.tensor_parallel import piece
 
 pytestmark = pytest.mark.chapter(33)
+plan = get_exercise("shard.hand_over.1").reference
+wrap = get_exercise("shard.wrap.1").reference
 
 
 def package_cut(weight: Tensor, bias: Tensor, ranks: int) -> Tensor:

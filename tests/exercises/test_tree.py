@@ -8,8 +8,8 @@ import torch
 from bookkit.exercises.bench import Bench
 from bookkit.exercises.check import verdict_on
 from bookkit.exercises.draw import Draw
+from bookkit.exercises.exercise import Case, Exercise, Mutant, Output
 from bookkit.exercises.observe import cast, copies
-from bookkit.exercises.registry import Case, Exercise, Mutant, Output
 from bookkit.exercises.tree import as_lists, same, tensors_in
 
 NAN = float("nan")

@@ -6,14 +6,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from bookkit.exercises.chapter_34.batch import NAMES, batch_sizes
-from bookkit.exercises.chapter_34.memory import zero_memory
 from bookkit.exercises.check import verdict_on
 from bookkit.exercises.proof import bench_for
-from nbkit.memory import zero_bytes
+from bookkit.exercises.registry import get_exercise
 from nbkit.parallel.by_hand.shards import cut
+from nbkit.parallel.memory import zero_bytes
 
 pytestmark = pytest.mark.chapter(34)
+batch_sizes = get_exercise("zero.batch.1").reference
+zero_memory = get_exercise("zero.memory.1").reference
+NAMES = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 
 
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])

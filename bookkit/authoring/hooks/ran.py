@@ -17,7 +17,7 @@ from typing import Any
 
 FOLDER_VARIABLE = "NBKIT_RAN"
 ROOT_VARIABLE = "NBKIT_RAN_ROOT"
-FOLDERS = ("nbkit", "bookkit", "studies", "benchmarks", "tests", "cluster_scripts")
+FOLDERS = ("nbkit", "bookkit", "studies", "benchmarks", "tests", "cluster_scripts", "exercises")
 # The tools that run pages are no part of what a page shows.
 LEFT_OUT = "bookkit/authoring/hooks/"
 

@@ -11,8 +11,8 @@ from bookkit.authoring.reach.names import Loaded, Text, Use, uses
 
 # Folders of the checkout whose Python files are code of the book; anything else is a library.
 PACKAGES = ("nbkit", "bookkit")
-FOLDERS = (*PACKAGES, "studies", "benchmarks", "tests", "cluster_scripts")
-_EXERCISES = "bookkit/exercises"
+FOLDERS = (*PACKAGES, "studies", "benchmarks", "tests", "cluster_scripts", "exercises")
+_CHECKS = "exercises/checks"
 
 
 class Sources:
@@ -66,13 +66,17 @@ class Sources:
     def exercises(self) -> dict[str, tuple[str, str]]:
         """Module and name of each exercise by its id: checks are found by id, not by import."""
         found = {}
-        for path in sorted((self.root / _EXERCISES).glob("chapter_*/*.py")):
-            name = ".".join(path.relative_to(self.root).with_suffix("").parts)
-            module = self.module(name.removesuffix(".__init__"))
+        for name in self.check_modules():
+            module = self.module(name)
             for symbol, statements in (module.definitions if module else {}).items():
                 for identifier in _exercise_ids(statements):
                     found[identifier] = (name, symbol)
         return found
+
+    def check_modules(self) -> list[str]:
+        """The modules that prove the exercises of all chapters, by dotted name."""
+        paths = sorted((self.root / _CHECKS).glob("*/*.py"))
+        return [".".join(p.relative_to(self.root).with_suffix("").parts) for p in paths]
 
     def _forget(self) -> None:
         self._modules: dict[str, Module | None] = {}

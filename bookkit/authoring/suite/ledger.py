@@ -113,11 +113,8 @@ def code_of(
         scripts = [path, *conftests(finder.root, path)]
     reach = finder.reach(scripts=scripts, sources=sources, modules=modules)
     if path.suffix == ".py" and name.startswith("tests/") and REGISTRY in reach.symbols:
-        # The registry loads every chapter's exercises by name.
-        found = sorted((finder.root / "bookkit/exercises").glob("chapter_*/*.py"))
-        whole = [".".join(p.relative_to(finder.root).with_suffix("").parts) for p in found]
-        whole = [name.removesuffix(".__init__") for name in whole]
-        reach = finder.reach(scripts=scripts, modules=[*modules, *whole])
+        # It loads the checks of every chapter by their file names.
+        reach = finder.reach(scripts=scripts, modules=[*modules, *finder.check_modules()])
     return reach.digest, reach.modules
 
 
