@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nbkit.data.encode import Ids
-from nbkit.data.preferences import Message, Preference
+from nbkit.data.preferences import Message, Preference, RowError
 
 # The form of HH-RLHF for models without a chat template: the prompt ends with "Assistant:".
 # (Line breaks stand inside expressions: templates drop one that follows a block.)
@@ -46,6 +46,7 @@ class ChatEncoder:
         """Ids of a chat and of what announces the assistant's answer.
 
         Raises:
+            RowError: the template refuses these roles, as many do a system's turn.
             ValueError: the ids begin with two BOS: the template writes two.
 
         """
@@ -58,6 +59,7 @@ class ChatEncoder:
         EOS (a line break) is no part of the answer.
 
         Raises:
+            RowError: the template refuses these roles.
             ValueError: the prompt is not the beginning of the whole chat, so that the answer has no
                 ids of its own.
 
@@ -77,12 +79,18 @@ class ChatEncoder:
         return (*tail[: tail.index(end)], end) if end in tail else (*tail, end)
 
     def _ids(self, messages: Sequence[Message], *, announce: bool) -> Ids:
-        text = self.tokenizer.apply_chat_template(
-            [{"role": m.role, "content": m.content} for m in messages],
-            chat_template=self.template,
-            tokenize=False,
-            add_generation_prompt=announce,
-        )
+        from jinja2.exceptions import TemplateError
+
+        try:
+            text = self.tokenizer.apply_chat_template(
+                [{"role": m.role, "content": m.content} for m in messages],
+                chat_template=self.template,
+                tokenize=False,
+                add_generation_prompt=announce,
+            )
+        except TemplateError as error:
+            roles = ", ".join(m.role for m in messages)
+            raise RowError("refused by the template", f"{error} (roles: {roles})") from error
         ids = tuple(self.tokenizer.encode(text, add_special_tokens=False))
         bos = self.tokenizer.bos_token_id
         if bos is not None and bos != self.tokenizer.eos_token_id and ids[:2] == (bos, bos):

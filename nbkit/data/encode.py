@@ -95,7 +95,8 @@ def encode_preferences(
 
     Returns:
         The pairs, and a report of those that were left out: "identical after truncation" (both
-        answers begin with the same `max_answer` ids), "prompt too long".
+        answers begin with the same `max_answer` ids), "prompt too long", "refused by the template"
+        (its roles are none that the model's chat template takes).
 
     Raises:
         ValueError: limits below 1, or an unknown `long_prompt`.

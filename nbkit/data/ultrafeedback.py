@@ -4,6 +4,11 @@ Zephyr (Tunstall et al., arXiv:2310.16944, section 3) takes the completion of th
 score as chosen and a random one of the rest as rejected. The data come in two forms: raw, with
 "instruction" and "completions" that carry an "overall_score" (Cui et al., arXiv:2310.01377); and
 binarised, with chats "chosen" and "rejected" and their scores.
+
+In the published raw file an overall 1 was often stored as 10 (OpenBMB/UltraFeedback, issue 8): it
+makes the worst answer the chosen one. A 10 that the completion's own ratings contradict is not
+believed, and not guessed to be a 1 either: the row is left out and reported. The binarised form
+carries no ratings, so there nothing can be told.
 """
 
 import random
@@ -24,6 +29,7 @@ from nbkit.data.preferences import (
     text_field,
 )
 
+HIGHEST, MIDDLE = 10.0, 3.0
 FORMS = ("auto", "binarised", "completions")
 
 
@@ -36,7 +42,8 @@ def parse_completions(row: dict[str, Any], number: int, *, seed: int) -> Prefere
 
     Raises:
         RowError: "missing field", "wrong type", "too few completions", "tied scores" (all scores
-            are equal), "equal pair" (all others are the same text), "empty answer", "missing turn".
+            are equal), "equal pair" (all others are the same text), "empty answer", "missing turn",
+            "contradicted score" (a 10 beside ratings of 1 to 5 whose mean is below 3).
 
     """
     prompt = [Message("user", text_field(row, "instruction"))]
@@ -67,7 +74,31 @@ def _rated(entry: Any, place: int) -> tuple[float, str]:
             raise RowError("missing field", f"{name}.{key}")
     if not isinstance(entry["response"], str):
         raise RowError("wrong type", f"{name}.response is no text")
-    return number_field(entry["overall_score"], f"{name}.overall_score"), entry["response"]
+    score = number_field(entry["overall_score"], f"{name}.overall_score")
+    mean = _mean_rating(entry)
+    if score == HIGHEST and mean is not None and mean < MIDDLE:
+        raise RowError("contradicted score", f"{name}: overall {score:g}, ratings {mean:g} of 5")
+    return score, entry["response"]
+
+
+def _mean_rating(entry: dict[str, Any]) -> float | None:
+    """The mean of a completion's ratings (1 to 5), or None where it has none."""
+    found = entry.get("annotations")
+    aspects = list(found.values()) if isinstance(found, dict) else []
+    written = [aspect.get("Rating") for aspect in aspects if isinstance(aspect, dict)]
+    ratings = [rating for rating in map(_rating, written) if rating is not None]
+    if ratings:
+        return sum(ratings) / len(ratings)
+    return _rating(entry.get("fine-grained_score"))
+
+
+def _rating(written: object) -> float | None:
+    """A rating, which the file stores as text, and as "N/A" where none was given."""
+    try:
+        rating = float(written) if isinstance(written, str | int | float) else None
+    except ValueError:
+        return None
+    return rating if rating is not None and 1 <= rating <= 5 else None
 
 
 def parse_binarised(row: dict[str, Any], number: int) -> Preference:

@@ -156,7 +156,12 @@ def _answer(functions: dict[str, Any], call: dict[str, Any]) -> dict[str, Any]:
     try:
         args = [decode(value) for value in call["args"]]
         kwargs = {name: decode(value) for name, value in call["kwargs"].items()}
-        return {"value": encode(functions[call["function"]](*args, **kwargs))}
+        value = encode(functions[call["function"]](*args, **kwargs))
+        if value is not None:
+            return {"value": value}
+        # A function that returns nothing works on its arguments: they go back.
+        changed = {name: encode(item) for name, item in kwargs.items()}
+        return {"value": None, "args": [encode(item) for item in args], "kwargs": changed}
     except Exception as error:
         return {"raised": type(error).__name__, "message": str(error)[:1000]}
 
@@ -173,6 +178,7 @@ def test(source: tuple[Any, list[str]], descriptors: tuple[int, int]) -> int:
     """
     code, used = source
     channel = Channel(descriptors)
+    asked: list[str] = []  # names of the solution that had a say
     passed: set[int] = set()
     failed: set[int] = set()
 
@@ -182,6 +188,7 @@ def test(source: tuple[Any, list[str]], descriptors: tuple[int, int]) -> int:
             "passed": len(passed - failed),
             "finished": finished,
             "problem": problem,
+            "asked": len(asked),
         }
         channel.send(message, VERDICT)
 
@@ -197,7 +204,7 @@ def test(source: tuple[Any, list[str]], descriptors: tuple[int, int]) -> int:
         "__nbkit_failed__": failed.add,
     }
     try:
-        names.update(_solution_names(channel, used, gone))
+        names.update(_solution_names(channel, used, gone, asked))
         exec(code, names)
     except NotTestable as error:
         channel.send({"not_testable": str(error)}, VERDICT)
@@ -210,8 +217,29 @@ def test(source: tuple[Any, list[str]], descriptors: tuple[int, int]) -> int:
     return 0
 
 
+def _change(old: Any, new: Any) -> None:
+    """Make the tests' own object what the solution made of its copy; the same objects inside."""
+    if type(old) is not type(new):
+        return
+    if isinstance(old, (list, dict)):
+        keys = range(min(len(old), len(new))) if isinstance(old, list) else list(old)
+        for key in keys:
+            if isinstance(old, list) or key in new:
+                _change(old[key], new[key])
+                if old[key] == new[key]:
+                    new[key] = old[key]
+    elif isinstance(old, tuple):
+        for ours, theirs in zip(old, new):  # noqa: B905  (its members may have changed)
+            _change(ours, theirs)
+    if isinstance(old, (list, bytearray)):
+        old[:] = new
+    elif isinstance(old, (dict, set)):
+        old.clear()
+        old.update(new)
+
+
 def _solution_names(
-    channel: Channel, used: list[str], gone: Callable[[str], None]
+    channel: Channel, used: list[str], gone: Callable[[str], None], asked: list[str]
 ) -> dict[str, Any]:
     """The names of the solution that the tests use: functions as calls, data as it is."""
     announced = channel.receive()
@@ -220,15 +248,19 @@ def _solution_names(
     found = {}
     for name in announced["functions"]:
         if name in used:
-            found[name] = _call(channel, name, gone)
+            found[name] = _call(channel, name, gone, asked)
     for name, value in announced["data"].items():
         if name in used:
             found[name] = decode(value)
+            asked.append(name)
     return found
 
 
-def _call(channel: Channel, name: str, gone: Callable[[str], None]) -> Callable[..., Any]:
+def _call(
+    channel: Channel, name: str, gone: Callable[[str], None], asked: list[str]
+) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
+        asked.append(name)
         try:
             message = {
                 "function": name,
@@ -252,7 +284,13 @@ def _call(channel: Channel, name: str, gone: Callable[[str], None]) -> Callable[
             except TypeError:  # UnicodeDecodeError and the like want more arguments
                 fault = RuntimeError(str(reply["message"]))
             raise fault
-        return decode(reply["value"])
+        value = decode(reply["value"])
+        if value is None:
+            for old, new in zip(args, reply["args"]):  # noqa: B905  (both are the call's own)
+                _change(old, decode(new))
+            for key, new in reply["kwargs"].items():
+                _change(kwargs.get(key), decode(new))
+        return value
 
     call.__name__ = name
     return call

@@ -13,13 +13,14 @@ Orders come from outside by marshal and are trusted; what comes from the program
 # ruff: noqa: PTH115, PTH123, PTH208, SIM105
 import _signal as signal  # the module "signal" loads "enum", which costs as much as the start
 import marshal
+import mmap
 import os
 import resource
 import select
 import sys
 import time
 
-MEMORY, PROCESSES = 240, 241  # exit codes of a program stopped by a limit
+STOPPED = {1: "memory", 2: "processes"}  # what the program notes when a limit stopped it
 TICK_S = 0.05
 MAX_FILES = 10_000
 
@@ -45,15 +46,19 @@ def main() -> None:
     if job is None:
         return
     sys.argv = ["program"]
+    sys.set_int_max_str_digits(0)  # programs print long integers; the time is limited anyway
+    note = mmap.mmap(-1, 1)  # shared with the program; an exit code is its own to choose
     pid = os.fork()
     if pid == 0:
         os.close(orders)
         os.close(reports)
-        _become_program(job)
+        _become_program(job, note)
         return  # and through the interpreter's own exit: atexit, threads, buffers
     for descriptor in (0, 1, 2):
         os.close(descriptor)
     outcome = _watch(pid, orders, job["memory_bytes"], kind)
+    if outcome["status"] and not outcome["stopped"]:
+        outcome["stopped"] = STOPPED.get(note[0], "")
     _end_all(kind)
     _send(reports, outcome)
 
@@ -69,8 +74,9 @@ def _facts() -> dict[str, dict[str, str]]:
     return {"status": {key: status.get(key, "") for key in keys}, "namespaces": spaces}
 
 
-def _become_program(job: dict) -> None:
+def _become_program(job: dict, note: mmap.mmap) -> None:
     os.setsid()
+    own = os.getpid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(job["scratch"])
     role, source = job["role"], job["source"]
@@ -98,14 +104,16 @@ def _become_program(job: dict) -> None:
     except SystemExit:
         raise
     except MemoryError:
-        code = MEMORY
+        if os.getpid() == own:
+            note[0] = 1
         _say("MemoryError")
     except BaseException as error:
         frames = error.__traceback__  # shown without the frame of this file
         error = error.with_traceback(frames and frames.tb_next)
         sys.excepthook(type(error), error, error.__traceback__)
-        if isinstance(error, BlockingIOError) or "can't start new thread" in str(error):
-            code = PROCESSES
+        refused = isinstance(error, BlockingIOError) or "can't start new thread" in str(error)
+        if refused and os.getpid() == own:
+            note[0] = 2
     sys.exit(code)
 
 

@@ -9,7 +9,9 @@ import re
 
 from nbkit._inputs import check_choice
 from nbkit.rewards import symbolic
+from nbkit.rewards.naming import names_a_value
 from nbkit.text.numerals import read_number, read_quantity, tidy, unworded
+from nbkit.text.thoughts import without_thoughts
 
 STYLES = ("gsm8k", "boxed", "last-number", "tags")
 ACCEPT = ("expression", "value", "number")
@@ -24,6 +26,13 @@ _NUMBER = re.compile(
     rf"|(?:{_DIGITS})(?:/(?:{_DIGITS})(?![\d/]))?(?:[eE][+-]?\d{{1,3}}(?!\w))?)"
     r"(?P<power>\s*\^\s*(?:\{[^{}]*\}|-?\d+)|\s*\\(?:sqrt|pi|frac|cdot|times)(?![A-Za-z])[^\s]*)?"
     r"(?P<percent>\s*%)?"
+)
+# Digits, then a sign and more digits at once: 3:45, 125,96, 2.1.7, 12/25/2020.
+_GLUED = re.compile(r"[,:./]\d")
+# Two answers in one line: 125 or 96, 5 apples and 3 pears, 5 to 6.
+_JOINED = re.compile(
+    rf"[-+\s]*(?:{_DIGITS})(?![\d,]*\d)\s*%?(?:\s*[A-Za-z]+){{0,3}}?[\s(]*(?:[,;&]|\b(?:or|and|to|vs)\b)"
+    r"[\s.(]*(?:or|and|maybe|perhaps|even)?[-+\s]*\.?\d"
 )
 _ORDINAL = re.compile(r"(?:st|nd|rd|th)(?![A-Za-z])")
 _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
@@ -42,13 +51,19 @@ def extract_answer(text: str, *, style: str = "gsm8k") -> str | None:
 
     Returns:
         The answer without Markdown, ``$``, thousands separators, a leading + and a final full stop.
-        Fractions stay fractions. ``±5`` is no number: None, unless it stands in a box or tags.
+        Fractions stay fractions. ``±5`` is no number: None, unless it stands in a box or tags; so
+        are ``125,96`` and ``3:45`` as last number, of which no part is taken.
+
+    **Thoughts give no answer.** What stands in ``<think>…</think>`` is not looked at, nor is what
+    follows a ``<think>`` that never ends. Otherwise a policy is paid for a number that it only
+    considered, and learns to consider many; who reads the completion gets none of them.
 
     Raises:
         ValueError: for an unknown style, or a text that is no string.
 
     """
     _check_text("text", text)
+    text = without_thoughts(text)
     if style == "gsm8k":
         return _after_marker(text)
     if style == "boxed":
@@ -73,8 +88,10 @@ def math_score(
     """Return 1.0 if the completion's answer equals ``gold`` exactly, else 0.0.
 
     Equality is symbolic: 1/2 equals 0.5 and ``\\frac{2}{4}``; 0.333 is not 1/3; (1,2) is not (2,1);
-    the members of a set or of a bare list have no order; ``50%`` is 1/2; a unit counts only where
-    both sides name one. Works in any thread, worker process or event loop.
+    the members of a set or of a bare list have no order; a unit counts only where both sides name
+    one, and percent is a unit: ``20%`` is right for 20 and for ``20%``, and 0.2 for neither (GSM8K
+    stores percentages as bare numbers). ``x = 5`` stands for 5; an equation between unknowns is
+    not the number on its right side. Works in any thread, worker process or event loop.
 
     Where the gold is a plain number, an answer that equals it may still be the question: a policy
     that writes ``58+77`` for 135 has added nothing. `accept` says what passes.
@@ -91,8 +108,9 @@ def math_score(
             (``48/2`` is no answer to "a half of 48"); "expression" takes whatever is equal.
 
     Raises:
-        ValueError: for a gold without an answer, an unknown style or `accept`, and for "number" a
-            gold that is none.
+        symbolic.GoldError: (a ValueError) the gold holds no answer, or none that can be read,
+            whatever the completion says; for "number", a gold that is none.
+        ValueError: an unknown style or `accept`.
         symbolic.VerifierError: the verifier itself failed; this says nothing about the answer.
 
     """
@@ -102,12 +120,14 @@ def math_score(
     answer = extract_answer(completion, style=style)
     theirs = read_quantity(reference)
     if accept == "number" and theirs is None:
-        raise ValueError(f"gold is no number, and accept is 'number': {reference[:80]!r}")
+        raise symbolic.GoldError(f"gold is no number, and accept is 'number': {reference[:80]!r}")
+    if theirs is None and (answer is None or answer == reference):
+        symbolic.check_gold(reference, timeout_s=timeout_s)
     if answer is None:
         return 0.0
     if answer == reference:
         return 1.0
-    ours = read_quantity(answer)
+    ours = read_quantity(answer, letters=theirs is not None)
     if ours is not None and theirs is not None:
         divided = theirs.value.denominator == 1 and _QUOTIENT.search(answer)
         return float(ours.same(theirs) and not (accept == "number" and divided))
@@ -158,7 +178,7 @@ def _reference(gold: str) -> str:
         boxed = last_box(gold)
         answer = _whole(gold if boxed is None else boxed)
     if not answer:
-        raise ValueError(f"gold holds no answer: {gold[:80]!r}")
+        raise symbolic.GoldError(f"gold holds no answer: {gold[:80]!r}")
     return answer
 
 
@@ -207,8 +227,11 @@ def _value_of_line(line: str) -> str | None:
     words = [w for w in _WORD.findall(_without_text(line)) if w.lower() not in _FUNCTIONS]
     if "=" in line and (not words or not re.match(r"[-+\s]*[\d.]", line)):
         left, right = line.rsplit("=", 1)
+        unknowns = re.search(r"[A-Za-z]", left) and not words
+        if unknowns and not names_a_value(left.rsplit("=", 1)[-1], right):
+            return line  # an equation, which is no number
         return _value_of_line(left if read_quantity(left) and not read_quantity(right) else right)
-    if re.match(rf"[-+\s]*(?:{_DIGITS})\s*(?:or|and)\s*[-+\s]*[\d.]", line):
+    if _JOINED.match(line):
         return line  # two answers are none of them
     if read_quantity(line) is not None and not words:
         # A number with nothing behind it but LaTeX's own units.
@@ -234,13 +257,18 @@ def _last_number(text: str) -> str | None:
 
 
 def _numbers(line: str) -> list[str | None]:
-    """Every number of a line in order; None stands for ±, which is two."""
+    """Every number of a line in order; None stands for ±5, which is two, for 125,96 and 3:45."""
     found: list[str | None] = []
     for match in _NUMBER.finditer(line):
         before = line[: match.start()]
         after = line[match.end() :]
         if re.search(r"[A-Za-z_\\^]$|\d[.,/:]$", before) or _ORDINAL.match(after):
             continue  # part of a name, a date, a time, a version; or an ordinal
+        if match[0].startswith(".") and before[-1:].isdigit():
+            continue  # the end of a version
+        if _GLUED.match(after):
+            found.append(None)
+            continue
         if re.search(r"(?:±|\\pm|\+/?-)\s*$", before):
             found.append(None)
             continue

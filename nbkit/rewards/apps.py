@@ -4,6 +4,8 @@ A problem either reads stdin and prints, or names a function whose arguments and
 Expected outputs never enter the sandbox of a solution.
 """
 
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +14,10 @@ from typing import Any
 from nbkit.data.json_lines import json_value, numbered_lines
 from nbkit.rewards.code import code_score
 from nbkit.rewards.sandbox import run_code
+
+TOLERANCE = 1e-6
+_DECIMAL = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d{1,3})?|[+-]?\d+[eE][+-]?\d{1,3}")
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?")
 
 
 @dataclass(frozen=True)
@@ -150,8 +156,32 @@ def problem_score(
 
 
 def same_output(printed: str, expected: str) -> bool:
-    """Whether two outputs agree in every line, blanks at line ends and blank last lines aside."""
-    return _lines(printed) == _lines(expected)
+    """Whether two outputs agree in every line, blanks at line ends and blank last lines aside.
+
+    Where the expected output is a decimal, a number within 1e-6 of it (absolute, and relative above
+    1) is the same: right programs round and print in many ways, and a judge of exact digits
+    calls them wrong. Whole numbers and words are compared as they stand.
+    """
+    ours, theirs = _lines(printed), _lines(expected)
+    if ours == theirs or len(ours) != len(theirs):
+        return ours == theirs
+    pairs = zip(ours, theirs, strict=True)
+    return all(
+        line == wanted or _same_words(line.split(), wanted.split()) for line, wanted in pairs
+    )
+
+
+def _same_words(ours: list[str], theirs: list[str]) -> bool:
+    return len(ours) == len(theirs) and all(map(_same_word, ours, theirs))
+
+
+def _same_word(word: str, wanted: str) -> bool:
+    if word == wanted:
+        return True
+    if not (_DECIMAL.fullmatch(wanted) and _NUMBER.fullmatch(word)):
+        return False
+    value, other = float(word), float(wanted)
+    return math.isfinite(value) and abs(value - other) <= TOLERANCE * max(1.0, abs(other))
 
 
 def _lines(text: str) -> list[str]:
@@ -163,10 +193,16 @@ def _calls(problem: Problem) -> str:
     lines = [
         "def plain(value):",
         "    return [plain(v) for v in value] if isinstance(value, (list, tuple)) else value",
+        "def close(value, wanted):",
+        "    if isinstance(value, list) and isinstance(wanted, list):",
+        "        return len(value) == len(wanted) and all(map(close, value, wanted))",
+        "    if isinstance(wanted, float) and type(value) in (int, float):",
+        f"        return abs(value - wanted) <= {TOLERANCE} * max(1.0, abs(wanted))",
+        "    return value == wanted",
         "def same(value, wanted):",
         "    value = plain(value)",
-        "    single = isinstance(wanted, list) and len(wanted) == 1 and value == wanted[0]",
-        "    return value == wanted or single",
+        "    single = isinstance(wanted, list) and len(wanted) == 1 and close(value, wanted[0])",
+        "    return close(value, wanted) or single",
     ]
     for given, expected in zip(problem.inputs, problem.outputs, strict=True):
         lines.append(f"assert same({problem.function}(*{given!r}), {expected!r})")

@@ -89,7 +89,10 @@ def code_verdict(
     Args:
         solution: source that defines functions (or a class ``Solution`` whose methods are taken for
             functions). Arguments and results are plain data: None, numbers, strings, bytes, lists,
-            tuples, sets, dictionaries, ranges. Arguments arrive as copies.
+            tuples, sets, dictionaries, ranges. Arguments arrive as copies. What a function that
+            returns None makes of them goes back, as many problems ask to work in place. Of one
+            that returns a value it does not: ``assert f(x) == sorted(x)`` would pass for an f that
+            empties x.
         tests: source of assert statements, bare or in functions that the source itself calls. Names
             that it uses and does not define are those of the solution, built-ins excepted; a helper
             that decides the verdict belongs into the tests.
@@ -101,8 +104,9 @@ def code_verdict(
         sandboxes: two that wait (see ``pool``); they are used up.
 
     Raises:
-        ValueError: tests without an assert statement, with a syntax error, or that hand over what
-            is not plain data: no fault of the solution, and so no score.
+        ValueError: tests without an assert statement, with a syntax error, that hand over what
+            is not plain data, or that end without an assert and without a look at the solution
+            (a ``check`` that nobody calls): no fault of the solution, and so no score.
         SandboxUnavailableError: below the minimum of protection.
         RuntimeError: the tests' own sandbox failed.
 
@@ -126,6 +130,11 @@ def code_verdict(
     if "not_testable" in found:
         raise ValueError(f"tests: {found['not_testable']}")
     finished, passed = bool(found["finished"]), int(found["passed"])
+    if finished and not found["reached"] and not found["asked"]:
+        raise ValueError(
+            "tests: they end without reaching an assert and without using the solution; call the "
+            "function that holds the asserts"
+        )
     total = int(found["reached"]) if finished else sites
     right = finished and passed == total > 0
     share = passed / total if total else 0.0

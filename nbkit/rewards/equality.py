@@ -13,6 +13,10 @@ import sympy
 from latex2sympy2_extended import latex2sympy
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, NormalizationConfig
 
+from nbkit.rewards.giants import without_giants
+from nbkit.rewards.intervals import same_set
+from nbkit.rewards.latex import as_written
+from nbkit.rewards.naming import names_a_value, stem
 from nbkit.rewards.notation import Leaf, Relation, Sequence, Text, Tree, Unordered, read
 from nbkit.rewards.unfinished import unfinished
 from nbkit.text.numerals import Quantity
@@ -24,8 +28,6 @@ _PARSER = ConversionConfig(
     lowercase_symbols=False,
 )
 _NORMALISE = NormalizationConfig(basic_latex=True, units=False, boxed="none")
-MAX_POWER = 10_000
-MAX_ARGUMENT = 500  # of factorials and the like
 _NAME = re.compile(r"\\?[A-Za-z]+(?:_\{?\w+\}?)?")
 DIGITS = 60
 POINTS = (
@@ -51,18 +53,31 @@ def equal(answer: str, gold: str, arithmetic: bool = False) -> bool:
         NotReadableError: the gold cannot be read. An answer that cannot be read is unequal.
 
     """
-    try:
-        reference = read(gold)
-        _check_leaves(reference)
-    except ValueError as error:
-        raise NotReadableError(f"gold: {error}") from error
+    reference = read_gold(gold)
     try:
         given = read(answer)
-        _check_leaves(given)
     except ValueError:
         return False
     given, reference = _bare(given, reference), _bare(reference, given)
-    return _same(given, reference) and (arithmetic or not _leaves_work(given, reference))
+    same = _same(given, reference) or same_set(given, reference, _of_leaf)
+    return same and (arithmetic or not _leaves_work(given, reference))
+
+
+def read_gold(gold: str) -> Tree:
+    """Return the tree of a reference.
+
+    What the parser does not know, as ``\\triangle ABC``, can be compared as it is written.
+
+    Raises:
+        NotReadableError: it is no answer in any notation.
+
+    """
+    try:
+        tree = read(gold)
+        _check_leaves(tree)
+    except ValueError as error:
+        raise NotReadableError(f"gold: {error}") from error
+    return tree
 
 
 def _leaves_work(given: Tree, gold: Tree) -> bool:
@@ -76,7 +91,8 @@ def _leaves_work(given: Tree, gold: Tree) -> bool:
         if not numbers or not names:
             return False  # the line y - 2x = 1 is no solved equation
         name = names[0]
-        solved = any(_same(side, name) for side in written)  # x - 58 = 77 is not
+        # -x > -1 is solved, x - 58 = 77 is not
+        solved = any(_same(side, name) or _same(side, Leaf(f"-{name.latex}")) for side in written)
         return not solved or any(_leaves_work(side, numbers[0]) for side in written)
     if isinstance(gold, Sequence | Unordered) and isinstance(given, Sequence | Unordered):
         if isinstance(gold, Sequence):
@@ -86,22 +102,61 @@ def _leaves_work(given: Tree, gold: Tree) -> bool:
 
 
 def _bare(tree: Tree, other: Tree) -> Tree:
-    """``x = 5`` beside an answer that is no equation means 5."""
-    if isinstance(tree, Relation) and tree.sign == "=" and not isinstance(other, Relation):
-        return tree.right if isinstance(tree.left, Leaf | Text) else tree
-    if isinstance(tree, Unordered) and isinstance(other, Unordered) and tree.kind == "set":
-        # x = 3 or x = -3, beside a set of numbers
-        links = [part for part in tree.parts if isinstance(part, Relation)]
-        names = {link.left for link in links if link.sign == "="}
-        plain = not any(isinstance(part, Relation) for part in other.parts)
-        if plain and len(names) == 1 and len(links) == len(tree.parts):
-            return Unordered("set", tuple(_bare(link, link.right) for link in links))
-    return tree
+    """``x = 5`` beside an answer that is no equation means 5; so does ``x = 10/2 = 5``."""
+    if isinstance(tree, Relation) and not _has_relation(other):
+        value = _value(tree)
+        return tree if value is None else value
+    if not isinstance(tree, Unordered) or _has_relation(other):
+        return tree
+    links = [part for part in tree.parts if isinstance(part, Relation)]
+    if not links or len(links) < len(tree.parts):
+        return tree
+    if tree.kind == "chain":
+        value = _value(links[0])
+        steps = [link.sign == "=" and _same(links[0].right, link.right) for link in links]
+        return links[-1].right if value is links[0].right and all(steps) else tree
+    values = [_value(link) for link in links]  # x = 3 or x = -3, beside a set of numbers
+    lefts = [stem(link.left.latex) if isinstance(link.left, Leaf) else link.left for link in links]
+    indexed = len({link.left for link in links}) in (1, len(links))
+    if None in values or len(set(lefts)) > 1 or not indexed:
+        return tree
+    return Unordered("set", tuple(value for value in values if value is not None))
+
+
+def _has_relation(tree: Tree) -> bool:
+    """Whether an answer is an equation, or a list with one in it."""
+    if isinstance(tree, Unordered):
+        return any(isinstance(part, Relation) for part in tree.parts)
+    return isinstance(tree, Relation)
+
+
+def _value(link: Relation) -> Tree | None:
+    """What an equation gives its name: the right side of x = 5, and of 2 + 3 = 5; or None."""
+    if link.sign != "=":
+        return None
+    for name, value in ((link.left, link.right), (link.right, link.left)):
+        written = value.latex if isinstance(value, Leaf) else ""
+        if _is_name(name, written):
+            return value
+    if not isinstance(link.left, Leaf) or not isinstance(link.right, Leaf | Quantity):
+        return None
+    known = not re.search(r"(?<![\\A-Za-z])[A-Za-z]", link.left.latex)
+    return link.right if known and _same(link.left, link.right) else None
+
+
+def _is_name(tree: Tree, value: str) -> bool:
+    if isinstance(tree, Sequence):
+        return tree.kind == "()" and all(_is_name(part, value) for part in tree.parts)
+    return isinstance(tree, Text) or (isinstance(tree, Leaf) and names_a_value(tree.latex, value))
 
 
 def _check_leaves(tree: Tree) -> None:
     if isinstance(tree, Leaf):
-        _expression(tree.latex)
+        try:
+            _expression(tree.latex)
+        except NotReadableError:
+            if as_written(tree.latex) is None:
+                raise
     elif isinstance(tree, Sequence | Unordered):
         for part in tree.parts:
             _check_leaves(part)
@@ -118,7 +173,12 @@ def _same(a: Tree, b: Tree) -> bool:
     if isinstance(a, Leaf | Quantity) and isinstance(b, Leaf | Quantity):
         if a.unit and b.unit and a.unit != b.unit:
             return False
-        return _zero(_of_leaf(a) - _of_leaf(b), _of_leaf(a), _of_leaf(b))
+        try:
+            one, other = _of_leaf(a), _of_leaf(b)
+        except NotReadableError:
+            written = [as_written(leaf.latex) for leaf in (a, b) if isinstance(leaf, Leaf)]
+            return len(written) == 2 and written[0] is not None and written[0] == written[1]
+        return _zero(one - other, one, other)
     if isinstance(a, Sequence) and isinstance(b, Sequence):
         if a.kind != b.kind or len(a.parts) != len(b.parts):
             return False
@@ -153,7 +213,10 @@ def _same_line(a: Relation, b: Relation) -> bool:
         isinstance(side, Leaf | Quantity) for side in sides
     ):
         return False
-    left, right, other_left, other_right = (_of_leaf(side) for side in sides)
+    try:
+        left, right, other_left, other_right = map(_of_leaf, sides)
+    except NotReadableError:
+        return False
     one, other = left - right, other_left - other_right
     if one.is_number or other.is_number:
         return False
@@ -172,6 +235,8 @@ def _of_leaf(tree: Tree) -> Any:
 
 def _expression(latex: str) -> Any:
     """LaTeX as a SymPy expression, not evaluated further than its parser does."""
+    if re.search(r"\\[lcv]?dots|…|\.\.\.", latex):
+        raise NotReadableError(f"not written out: {latex[:80]!r}")  # the parser drops the dots
     try:
         found = latex2sympy(latex, normalization_config=_NORMALISE, conversion_config=_PARSER)
     except (RecursionError, MemoryError):
@@ -180,36 +245,9 @@ def _expression(latex: str) -> Any:
         raise NotReadableError(f"not readable as mathematics: {latex[:80]!r}") from error
     if not isinstance(found, sympy.Expr):
         raise NotReadableError(f"no expression: {latex[:80]!r} is a {type(found).__name__}")
-    if _too_large(found):
-        raise NotReadableError(f"too large to be an answer: {latex[:80]!r}")
+    found = without_giants(found)
     i = sympy.Symbol("i")  # the imaginary unit, unless it counts the terms of a sum
     return found.subs(i, sympy.I) if i in found.free_symbols else found
-
-
-def _too_large(expression: Any) -> bool:
-    """Powers and factorials that would fill the memory when they are evaluated."""
-    for part in sympy.preorder_traversal(expression):
-        if isinstance(part, sympy.Pow):
-            exponent = part.exp
-            if exponent.is_number and (exponent.has(sympy.Pow) or exponent.has(sympy.factorial)):
-                if any(_large(p) for p in exponent.args) or _large(exponent):
-                    return True
-            elif exponent.is_Integer and abs(int(exponent)) > MAX_POWER:
-                return True
-        if isinstance(part, sympy.factorial | sympy.binomial | sympy.gamma) and any(
-            _large(p, MAX_ARGUMENT) for p in part.args
-        ):
-            return True
-    return False
-
-
-def _large(number: Any, limit: int = 100) -> bool:
-    if not number.is_number:
-        return False
-    if number.is_Rational:
-        return bool(abs(number) > limit)
-    # A tower: anything but a small rational to a small power counts as large.
-    return any(_large(part, 10) for part in number.args)
 
 
 def _zero(difference: Any, a: Any, b: Any) -> bool:

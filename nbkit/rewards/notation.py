@@ -9,7 +9,9 @@ import re
 from dataclasses import dataclass
 from typing import Union
 
+from nbkit.rewards.latex import NAMED, WORDING, closing, latex, split
 from nbkit.text.numerals import Quantity, read_quantity, tidy
+from nbkit.text.units import WRAPPED, split_unit
 
 
 @dataclass(frozen=True)
@@ -54,35 +56,25 @@ class Relation:
 
 Tree = Union[Leaf, Text, Sequence, Unordered, Relation, Quantity]  # noqa: UP007  (forward names)
 
-_OPEN, _CLOSE = "([{", ")]}"
-_MATRIX = re.compile(r"\\begin\{([pbvBV]?matrix|array)\}(?:\{[^{}]*\})?(.*)\\end\{\1\}", re.DOTALL)
-_WORDING = re.compile(r"\\(?:text|textbf|textrm|textit|mathrm|mbox|operatorname)\s*\{([^{}]*)\}")
-_UNIT_BEHIND = re.compile(
-    r"\s*\\(?:text|textrm|mathrm|mbox)\s*\{[^{}]*[A-Za-z]{1}[^{}]*\}(?:\s*\^\s*\{?[23]\}?)?\s*$"
+_MATRIX = re.compile(
+    r"[(\[|]?\s*\\begin\{([pbvBV]?matrix|smallmatrix|array)\}(?:\{[^{}]*\})?(.*)\\end\{\1\}\s*[)\]|]?",
+    re.DOTALL,
 )
 _RELATIONS = {
-    **{"=": "=", r"\ne": "!=", r"\neq": "!=", "≠": "!=", "<": "<", r"\lt": "<", ">": ">"},
-    **{r"\gt": ">", r"\le": "<=", r"\leq": "<=", "≤": "<=", r"\leqslant": "<=", "<=": "<="},
-    **{r"\ge": ">=", r"\geq": ">=", "≥": ">=", r"\geqslant": ">=", ">=": ">="},
+    **{"=": "=", r"\ne": "!=", r"\neq": "!=", "≠": "!=", "!=": "!=", r"\not=": "!="},
+    **{"<": "<", r"\lt": "<", ">": ">", r"\gt": ">", r"\le": "<=", r"\leq": "<=", "≤": "<="},
+    **{r"\leqslant": "<=", "<=": "<=", r"\ge": ">=", r"\geq": ">=", "≥": ">=", ">=": ">="},
+    **{r"\geqslant": ">=", "⩽": "<=", "⩾": ">="},
 }
-_SIGN = re.compile(r"<=|>=|\\(?:neq?|leqslant|geqslant|leq?|geq?|lt|gt)(?![A-Za-z])|[=<>≤≥≠]")
-_NAMED: tuple[str, ...] = (
-    "arcsin",
-    "arccos",
-    "arctan",
-    "sinh",
-    "cosh",
-    "tanh",
-    "sin",
-    "cos",
-    "tan",
-    "cot",
-    "sec",
+# After a digit or a bracket "!" is a factorial: 5! = 120.
+_SIGN = re.compile(
+    r"<=|>=|(?<![\d)])!=|\\not\s*=|\\(?:neq?|leqslant|geqslant|leq?|geq?|lt|gt)(?![A-Za-z])|[=<>≤≥≠⩽⩾]"
 )
-_NAMED += ("csc", "log", "ln", "exp", "pi")
 _PRODUCT = r"\d*\s*[a-z]{1,4}(?![a-z])"
 # Letters that spell no word: without vowels, or a with none but its neighbours in the alphabet.
 _LETTERS = re.compile(r"[bcdfghjklmnpqrstvwxz]+|[xyz]+|[abc]+|[axyz]+")
+_PLUS_MINUS = re.compile(r"±|\\[pm][mp](?![A-Za-z])|\+/-")
+_DOTS = re.compile(r"\\[lcv]?dots[bcmio]?|\.{3}|…|⋯")
 MAX_LENGTH = 1000
 MAX_DEPTH = 12
 
@@ -94,7 +86,7 @@ def read(text: str, depth: int = 0) -> Tree:
         ValueError: for an empty answer, one that is too long, or brackets nested too deep.
 
     """
-    text = tidy(text).strip().rstrip(".").strip()
+    text = re.sub(r"(?<!\.)\.$", "", tidy(text).strip()).strip()
     if not text:
         raise ValueError("answer: empty")
     if len(text) > MAX_LENGTH or depth > MAX_DEPTH:
@@ -102,92 +94,19 @@ def read(text: str, depth: int = 0) -> Tree:
     quantity = read_quantity(text)
     if quantity is not None:
         return quantity
-    for reader in (_named_set, _matrix, _choice, _parts, _bracketed, _relation, _letters, _words):
+    worded = WRAPPED.fullmatch(text)
+    if worded and re.search(r"\d", text):
+        return read(worded[1] or worded[2], depth + 1)
+    for reader in _READERS:
         tree = reader(text, depth + 1)
         if tree is not None:
             return tree
-    if re.search(r"±|\\[pm][mp](?![A-Za-z])", text):
-        plus = re.sub(r"±|\\pm(?![A-Za-z])", "+", re.sub(r"\\mp(?![A-Za-z])", "-", text))
-        minus = re.sub(r"±|\\pm(?![A-Za-z])", "-", re.sub(r"\\mp(?![A-Za-z])", "+", text))
+    if _PLUS_MINUS.search(text):
+        plus = re.sub(r"±|\\pm(?![A-Za-z])|\+/-", "+", re.sub(r"\\mp(?![A-Za-z])", "-", text))
+        minus = re.sub(r"±|\\pm(?![A-Za-z])|\+/-", "-", re.sub(r"\\mp(?![A-Za-z])", "+", text))
         return Unordered("set", (read(plus, depth + 1), read(minus, depth + 1)))
-    unit = _UNIT_BEHIND.search(text)
-    if unit and unit.start():
-        words = re.sub(r"[^a-z0-9/ ]", "", _WORDING.sub(r"\1", unit[0]).lower()).strip()
-        return Leaf(latex(text[: unit.start()]), words.removesuffix("s"))
-    return Leaf(latex(text))
-
-
-def latex(text: str) -> str:
-    """Return one expression in the LaTeX that the parser knows; decimals become fractions."""
-    text = _WORDING.sub(r"\1", text)
-    text = re.sub(r"\^\s*\{?\\circ\}?|°", "", text)
-    text = text.replace("**", "^").replace("·", r"\cdot ").replace("×", r"\times ")
-    text = re.sub(r"(?<!\\)\*", r"\\cdot ", text)
-    text = re.sub(r"\)\s*\(", r")\\cdot (", text)  # which the parser adds up if both hold numbers
-    text = text.replace("√", r"\sqrt ").replace("π", r"\pi ").replace("∞", r"\infty ")
-    for name in _NAMED:
-        text = re.sub(rf"(?<![\\A-Za-z]){name}(?![A-Za-z])", rf"\\{name} ", text)
-    text = re.sub(r"(?<![\\A-Za-z])sqrt\s*\(", r"\\sqrt(", text)
-    text = _braced_roots(text.replace(r"\sqrt[]", r"\sqrt"))
-    text = re.sub(r"\\sqrt\s*(\d|[A-Za-z])", r"\\sqrt{\1}", text)
-    text = re.sub(r"\\frac\s*(\d)\s*(\d)", r"\\frac{\1}{\2}", text)
-    text = re.sub(r"\\frac\s*(\d)\s*\{", r"\\frac{\1}{", text)
-    text = re.sub(r"(\\frac\s*\{[^{}]*\})\s*(\d)", r"\1{\2}", text)
-    text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
-    text = re.sub(r"(\d*)\.(\d*)\\overline\s*\{\s*(\d+)\s*\}", _recurring, text)
-    text = re.sub(r"(\d*)\.(\d+)", _exact_decimal, text)
-    return re.sub(r"(\(.*?\)|[\w}]+)\s*%", r"\\frac{\1}{100}", text).strip()
-
-
-def _exact_decimal(match: re.Match[str]) -> str:
-    return rf"(\frac{{{int(match[1] + match[2])}}}{{{10 ** len(match[2])}}})"
-
-
-def _recurring(match: re.Match[str]) -> str:
-    """A recurring decimal: the repeated digits stand over as many nines."""
-    whole, fixed, repeated = match.groups()
-    nines = 10 ** len(repeated) - 1
-    top = int(whole + fixed or "0") * nines + int(repeated)
-    return rf"(\frac{{{top}}}{{{nines * 10 ** len(fixed)}}})"
-
-
-def _braced_roots(text: str) -> str:
-    r"""Write ``\sqrt(…)`` as ``\sqrt{…}``."""
-    while (start := text.find(r"\sqrt(")) >= 0:
-        end = _match(text, start + 5)
-        if end is None:
-            return text
-        text = text[: start + 5] + "{" + text[start + 6 : end] + "}" + text[end + 1 :]
-    return text
-
-
-def _match(text: str, start: int) -> int | None:
-    """The index of the bracket that closes the one at ``start``, of whatever kind."""
-    depth = 0
-    for position in range(start, len(text)):
-        if text[position] in _OPEN:
-            depth += 1
-        elif text[position] in _CLOSE:
-            depth -= 1
-            if depth == 0:
-                return position
-    return None
-
-
-def _split(text: str, separator: str) -> list[str]:
-    """Split at a separator (a regular expression) that stands outside all brackets."""
-    parts, last, depth = [], 0, 0
-    pattern = re.compile(separator)
-    position = 0
-    while position < len(text):
-        match = pattern.match(text, position) if depth == 0 else None
-        if match:
-            parts.append(text[last : match.start()])
-            last = position = match.end()
-            continue
-        depth += (text[position] in _OPEN) - (text[position] in _CLOSE)
-        position += 1
-    return [*parts, text[last:]]
+    parts = split_unit(text)
+    return Leaf(latex(text)) if parts is None else Leaf(latex(parts[0]), parts[1])
 
 
 def _named_set(text: str, depth: int) -> Tree | None:
@@ -219,50 +138,92 @@ def _matrix(text: str, depth: int) -> Tree | None:
 
 
 def _choice(text: str, depth: int) -> Tree | None:
-    """The letter of a multiple-choice answer, in brackets or in words."""
-    bare = _WORDING.sub(r"\1", text).strip()
-    match = re.fullmatch(r"\(?\s*([A-J])\s*[).]?", bare)
-    return Text(match[1].lower()) if match else None
+    """The letter of a multiple-choice answer, alone or before the words of the option."""
+    wrapped = re.sub(r"^\s*(?:[Oo]ption|[Cc]hoice|[Aa]nswer)\b\s*:?", "", WORDING.sub(r"\1", text))
+    match = re.fullmatch(r"\s*\(?\s*([A-J])\s*[).]?\s*", wrapped)
+    if match is None:  # (D) 12, D) 12, D. twelve, D: twelve; but not (A) \cup B, and not A:B
+        match = re.match(r"\s*(?:\(\s*([A-J])\s*\)\s*|([A-J])\s*[).:]\s+|([A-J])\))(.*)", wrapped)
+        words = match[4].strip() if match else ""
+        starts = re.match(r"[-+]?\s*(?:\w|\(|\\(?:text|frac|sqrt|pi)(?![A-Za-z]))", words)
+        if match is None or starts is None or re.fullmatch(r"[A-Z]|\(?[A-Za-z]\)?.?", words):
+            return None
+    letter = next(group for group in match.groups() if group)
+    return Text(letter.lower())
+
+
+def _dots(text: str, depth: int) -> Tree | None:
+    return Text("…") if _DOTS.fullmatch(text) else None
 
 
 def _parts(text: str, depth: int) -> Tree | None:
-    union = _split(text, r"\\cup(?![A-Za-z])|∪")
+    union = split(text, r"\\cup(?![A-Za-z])|∪")
     if len(union) > 1:
         return Unordered("union", tuple(read(part, depth) for part in union))
-    spoken = re.sub(r"\\(?:text|mbox)\s*\{\s*,?\s*(and|or)\s*\}", r" \1 ", text)
-    parts = _split(spoken, r",(?!\d{3}(?!\d))|;|,|(?<![A-Za-z])(?:and|or)(?![A-Za-z])")
+    spoken = re.sub(r"\\(?:text|mbox|textrm|mathrm)\s*\{\s*,?\s*(and|or)\s*\}", r" \1 ", text)
+    parts = split(
+        spoken, r",(?!\d{3}(?!\d))|;|,|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])|\\(?:lor|vee)\b"
+    )
     parts = [part for part in parts if part.strip()]
     joined = re.sub(r"\\[A-Za-z]+", "", " ".join(parts))
-    if len(parts) > 1 and not re.search(r"[A-Za-z]{3,}", joined):
-        return Unordered("set", tuple(read(part, depth) for part in parts))
-    return None
+    if len(parts) < 2 or (re.search(r"[A-Za-z]{3,}", joined) and not all(map(_short, parts))):
+        return None
+    members = _members(parts, depth)
+    named = [m for m in members if isinstance(m, Relation)]
+    rest = members[len(named) :]
+    one_name = {m.left for m in named if m.sign == "="} == {named[0].left} if named else False
+    if one_name and named == members[: len(named)] and not any(map(_is_relation, rest)):
+        # x = 2, -1 is x = 2 or x = -1
+        members = [*named, *(Relation("=", named[0].left, member) for member in rest)]
+    return Unordered("set", tuple(members))
+
+
+def _short(part: str) -> bool:
+    """A number with its unit, or an equation that gives one."""
+    return read_quantity(part.rsplit("=", 1)[-1]) is not None
+
+
+def _is_relation(tree: Tree) -> bool:
+    return isinstance(tree, Relation) or (isinstance(tree, Unordered) and tree.kind == "chain")
+
+
+def _members(parts: list[str], depth: int) -> list[Tree]:
+    """The members of a list; ``±`` gives two of them."""
+    found: list[Tree] = []
+    for part in parts:
+        tree = read(part, depth)
+        both = _PLUS_MINUS.search(part) and not part.strip().startswith((r"\{", "{"))
+        found += tree.parts if both and isinstance(tree, Unordered) else [tree]
+    return found
 
 
 def _bracketed(text: str, depth: int) -> Tree | None:
-    if text.startswith(r"\{") and text.endswith(r"\}"):
-        inner = text[2:-2].strip()
-        parts = _split(inner, ",") if inner else []
-        return Unordered("set", tuple(read(part, depth) for part in parts))
-    if text[0] not in "([" or text[-1] not in ")]" or _match(text, 0) != len(text) - 1:
+    printed = text.startswith(r"\{") and text.endswith(r"\}")
+    if printed or (text[0] == "{" and closing(text, 0) == len(text) - 1):
+        inner = text[2:-2].strip() if printed else text[1:-1].strip()
+        parts = split(inner, ",") if inner else []
+        if not printed and len(parts) < 2:  # {5} is a group of TeX, {1,2,3} a set without its signs
+            return read(inner, depth) if inner else None
+        return Unordered("set", tuple(_members(parts, depth)))
+    if text[0] not in "([" or text[-1] not in ")]" or closing(text, 0) != len(text) - 1:
         return None
-    parts = _split(text[1:-1], ",")
+    parts = split(text[1:-1], ",")
     if len(parts) == 1:
         return read(parts[0], depth) if text[0] + text[-1] == "()" and parts[0].strip() else None
     return Sequence(text[0] + text[-1], tuple(read(part, depth) for part in parts))
 
 
 def _relation(text: str, depth: int) -> Tree | None:
-    member = _split(text, r"\\in(?![A-Za-z])|∈")
+    member = split(text, r"\\in(?![A-Za-z])|∈")
     if len(member) == 2 and re.fullmatch(r"\s*\\?[A-Za-z]\w*\s*", member[0]):
         return read(member[1], depth)
-    parts = _split(text, _SIGN.pattern)
+    parts = split(text, _SIGN.pattern)
     if len(parts) == 1:
         return None
     signs, position = [], 0
     for part in parts[:-1]:
         match = _SIGN.match(text, position + len(part))
         assert match is not None  # it was split there
-        signs.append(match[0])
+        signs.append(re.sub(r"\s", "", match[0]))
         position = match.end()
     if len(parts) != len(signs) + 1 or not all(part.strip() for part in parts):
         return None
@@ -273,14 +234,24 @@ def _relation(text: str, depth: int) -> Tree | None:
         if name in (">", ">="):
             left, right, name = right, left, name.replace(">", "<")
         links.append(Relation(name, left, right))
-    return links[0] if len(links) == 1 else Unordered("chain", tuple(links))
+    if len(links) > 1:
+        return Unordered("chain", tuple(links))
+    right = sides[1]
+    if signs == ["="] and _PLUS_MINUS.search(parts[1]) and isinstance(right, Unordered):
+        return Unordered("set", tuple(Relation("=", sides[0], value) for value in right.parts))
+    return links[0]
 
 
 def _words(text: str, depth: int) -> Tree | None:
-    bare = _WORDING.sub(r" \1 ", text)
+    bare = WORDING.sub(r" \1 ", text)
     plain = re.sub(r"\\[A-Za-z]+", "", bare)
-    words = [w for w in re.findall(r"[A-Za-z]{2,}", plain) if w not in (*_NAMED, "sqrt")]
+    words = [w for w in re.findall(r"[A-Za-z]{2,}", plain) if w not in (*NAMED, "sqrt")]
     if words and not re.search(r"[\\^=<>+*/{}]", bare):
         return Text(" ".join(bare.lower().split()))
-    based = re.fullmatch(r"(\w+)_\{?(\d+)\}?", bare)
+    based = re.fullmatch(r"(\d[0-9A-Fa-f]*|[A-F][0-9A-F]+)_\{?(\d+)\}?", bare)
     return Text(f"{based[1]} in base {based[2]}".lower()) if based else None
+
+
+_READERS = (
+    *(_named_set, _matrix, _dots, _choice, _parts, _bracketed, _relation, _letters, _words),
+)

@@ -22,7 +22,6 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from nbkit.rewards._inside import MEMORY, PROCESSES
 from nbkit.rewards._limits import Limits
 from nbkit.rewards._process import Sandbox, SandboxUnavailableError, available, borrowed
 
@@ -125,7 +124,7 @@ def status_of(outcome: dict[str, Any] | None) -> str:
     code = os.waitstatus_to_exitcode(outcome["status"])
     if code == -signal.SIGXCPU:
         return "timeout"
-    if code in (MEMORY, PROCESSES, -signal.SIGKILL, -signal.SIGXFSZ):
+    if code in (-signal.SIGKILL, -signal.SIGXFSZ):
         return "killed"
     return "ok" if code == 0 else "error"
 

@@ -7,6 +7,7 @@ Here the limit is the life of a worker process. A worker that overruns is killed
 
 import atexit
 import contextlib
+import functools
 import json
 import os
 import select
@@ -27,6 +28,10 @@ _PROGRAM = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); " + (
 
 class VerifierError(RuntimeError):
     """The verifier failed. The answer may be right or wrong: this sample has no reward."""
+
+
+class GoldError(ValueError):
+    """A reference that holds no answer, or none that can be read: the data are at fault."""
 
 
 @dataclass
@@ -64,20 +69,33 @@ def equal(answer: str, gold: str, *, timeout_s: float = 5.0, arithmetic: bool = 
         arithmetic: take ``58+77`` for ``135``; see ``nbkit.rewards.equality.equal``.
 
     Raises:
-        ValueError: the gold cannot be read, or the time is not positive.
+        GoldError: the gold cannot be read.
+        ValueError: the time is not positive.
         VerifierError: the worker failed or ended; counted in ``STATISTICS.errors``.
 
     """
     if not timeout_s > 0:
         raise ValueError(f"timeout_s must be positive; got {timeout_s}")
     STATISTICS.count("comparisons")
+    reply = _ask({"answer": answer, "gold": gold, "arithmetic": arithmetic}, timeout_s)
+    return reply is not None and bool(reply["equal"])
+
+
+@functools.lru_cache(maxsize=4096)
+def check_gold(gold: str, *, timeout_s: float = 5.0) -> None:
+    """Raise ``GoldError`` where a reference cannot be read; each one is looked at once."""
+    _ask({"gold": gold}, timeout_s)
+
+
+def _ask(request: dict[str, Any], timeout_s: float) -> dict[str, object] | None:
+    """The reply of a worker, or None where it took too much time or memory."""
     worker = _take()
     try:
-        reply = worker.ask({"answer": answer, "gold": gold, "arithmetic": arithmetic}, timeout_s)
+        reply = worker.ask(request, timeout_s)
     except TimeoutError:
         worker.stop()
         STATISTICS.count("timeouts")
-        return False
+        return None
     except BaseException as error:
         worker.stop()
         if not isinstance(error, OSError | EOFError | ValueError):
@@ -87,14 +105,15 @@ def equal(answer: str, gold: str, *, timeout_s: float = 5.0, arithmetic: bool = 
     if "exhausted" in reply:
         worker.stop()
         STATISTICS.count("timeouts")
-        return False
+        return None
     _give(worker)
     if "unreadable" in reply:
-        raise ValueError(str(reply["unreadable"]))
+        raise GoldError(str(reply["unreadable"]))
     if "error" in reply:
         STATISTICS.count("errors")
-        raise VerifierError(f"comparing {answer[:80]!r} with {gold[:80]!r}: {reply['error']}")
-    return bool(reply["equal"])
+        texts = " with ".join(repr(text[:80]) for text in request.values() if isinstance(text, str))
+        raise VerifierError(f"comparing {texts}: {reply['error']}")
+    return reply
 
 
 class _Worker:

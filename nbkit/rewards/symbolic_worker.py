@@ -24,15 +24,17 @@ def main() -> None:
     answers, sys.stdout = sys.stdout, sys.stderr  # nothing that prints may enter the protocol
     sys.set_int_max_str_digits(10_000)
 
-    from nbkit.rewards.equality import NotReadableError, equal
+    from nbkit.rewards.equality import NotReadableError, equal, read_gold
 
     print(json.dumps({"ready": True}), file=answers, flush=True)
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            arithmetic = request.get("arithmetic", False)
-            same = equal(request["answer"], request["gold"], arithmetic)
-            reply: dict[str, bool | str] = {"equal": same}
+            reply: dict[str, bool | str] = {"read": True}
+            if "answer" in request:
+                reply = {"equal": equal(request["answer"], request["gold"], request["arithmetic"])}
+            else:
+                read_gold(request["gold"])
         except NotReadableError as error:
             reply = {"unreadable": str(error)}
         except (MemoryError, RecursionError):

@@ -57,6 +57,7 @@ def write_folder(
     *,
     state: Callable[[], dict[str, Any]] | None,
     write: Callable[[Path], None] | None,
+    random: dict[str, Any] | None = None,
 ) -> None:
     """Write the checkpoint of a step; every rank calls this.
 
@@ -67,6 +68,7 @@ def write_folder(
         state: gives tensors and plain data; called on every rank, since it may gather shards,
             and stored by rank 0.
         write: puts files into the folder it is given; called on every rank.
+        random: of the random generators after that step; by default as they are now.
 
     """
     final = parent / f"step_{step:08d}"
@@ -82,8 +84,8 @@ def write_folder(
             write_checkpoint(new / "state.pt", stored)
     if write is not None:
         write(new)
-    random = {"trainer": {"config": {}}, "random": get_random_state()}
-    write_checkpoint(new / f"random_{rank()}_of_{world_size()}.pt", random)
+    noted = {"trainer": {"config": {}}, "random": random or get_random_state()}
+    write_checkpoint(new / f"random_{rank()}_of_{world_size()}.pt", noted)
     barrier()
     if rank() == 0:
         publish(new, final)

@@ -4,6 +4,7 @@ Slurm sends SIGUSR1 some minutes before the time is up (``--signal``) and SIGTER
 nodes back. A signal can come at any instruction, so the handler only writes down which it was. A
 signal can also get lost, for one while Python still starts; so the launcher leaves a file ``STOP``
 in the run folder as well. ``touch RUN/STOP`` is also how a person ends a run in good order.
+What happens while the loop is in a long evaluation stands in ``last_step``.
 """
 
 import signal

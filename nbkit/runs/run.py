@@ -18,7 +18,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +28,7 @@ import torch
 
 from nbkit.runs import lock, provenance
 from nbkit.runs.checkpoints import Checkpoint, newest_step, read_newest, write_folder
+from nbkit.runs.last_step import LastStep
 from nbkit.runs.metrics_file import Row, append_row, cut_after, drop_half_line, read_rows
 from nbkit.runs.preemption import STOP, Preempted, Preemption
 from nbkit.runs.ranks import any_rank, barrier, check_group, rank, world_size
@@ -65,6 +66,7 @@ class Run:
             seeds=seeds, config=self.config, watched=("nbkit", "cluster_scripts")
         )
         self._preemption = Preemption(None if root is None else root / STOP)
+        self._last_step: LastStep | None = None
         self._trackers: list[Tracker] = []
         self._lock: IO[str] | None = None
         self._phases: dict[str, float] = {}
@@ -160,7 +162,10 @@ class Run:
     ) -> None:
         """Save if it is time; if the run has been asked to stop, save at once and leave.
 
-        Every rank calls this after every step.
+        Every rank calls this after every step, before or after an evaluation. If the run is told
+        to stop while the loop is elsewhere, a single process with `state` alone writes the last
+        step that it was called for; see ``last_step``. Several ranks cannot: keep their evaluations
+        shorter than the grace.
 
         Args:
             step: how many steps have been taken.
@@ -180,11 +185,30 @@ class Run:
         reason = self._preemption.reason
         stopping = any_rank(reason is not None)
         if not stopping and not (every and step % every == 0):
+            if self._last_step is not None and state is not None and write is None:
+                self._last_step.keep(step, state)
             return
-        write_folder(self.folder / "checkpoints", step, self._compared(), state=state, write=write)
-        self._event("checkpoint", step=step)
+        with nullcontext() if self._last_step is None else self._last_step.lock:
+            if self._last_step is not None:
+                self._last_step.forget()
+            self._save(step, state=state, write=write)
         if stopping:
             raise Preempted(reason or "another rank was told", step, launched=self.world_size > 1)
+
+    def _save(
+        self,
+        step: int,
+        *,
+        state: Callable[[], dict[str, Any]] | None,
+        write: Callable[[Path], None] | None = None,
+        random: dict[str, Any] | None = None,
+    ) -> None:
+        folder = self._needed("checkpoint") / "checkpoints"
+        write_folder(folder, step, self._compared(), state=state, write=write, random=random)
+        self._event("checkpoint", step=step)
+
+    def _save_last(self, step: int, state: dict[str, Any], random: dict[str, Any]) -> None:
+        self._save(step, state=lambda: state, random=random)
 
     @property
     def output(self) -> Path:
@@ -232,6 +256,8 @@ class Run:
     ) -> None:
         """Note how it ended; the error itself goes on its way."""
         self._preemption.restore()
+        if self._last_step is not None:
+            self._last_step.close()
         for tracker in self._trackers:
             tracker.close()
         if self.folder is not None and self.is_main:
@@ -260,6 +286,10 @@ class Run:
             self._set_state("running", ranks=self.world_size, **provenance.devices())
         self._remember(folder)
         self._preemption.install()
+        if self.world_size == 1:
+            told = self._preemption
+            self._last_step = LastStep(lambda: told.reason is not None, self._save_last)
+            self._last_step.start()
 
     def _compare(self, path: Path) -> None:
         """Store the configuration, or compare it with the stored one."""

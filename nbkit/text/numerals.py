@@ -1,13 +1,15 @@
 """Numbers as people and models write them, read exactly: a ``Fraction`` or nothing.
 
 Decimals are exact (0.333 is 333/1000, not 1/3). Read are signs, thousands separators, fractions
-(``3/4`` and ``\\frac{3}{4}``), mixed numbers (``1 1/2``), percent, powers of ten, currency signs,
-number words such as ``million``, and a unit behind the number.
+(``3/4`` and ``\\frac{3}{4}``), mixed numbers (``1 1/2``), powers of ten, currencies, number words
+such as ``million``, and a unit behind the number, of which percent is one.
 """
 
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+
+from nbkit.text.units import WRAPPED, WRAPPERS, read_unit
 
 MAX_DIGITS = 400  # longer is no answer, and int() of millions of digits is an attack
 
@@ -29,18 +31,13 @@ _SCALES = {
     "billion": 10**9,
     "trillion": 10**12,
 }
-_NOT_UNITS = {
-    *("and", "or", "to", "not", "plus", "minus", "times", "over", "by", "divided", "remainder"),
-    *("is", "are", "with", "if", "but", "mod", "choose", "factorial", "squared", "cubed"),
-    *("sqrt", "pi", "sin", "cos", "tan", "log", "ln", "exp", "approximately", "about", "less"),
-}
-_UNIT = re.compile(
-    r"(?:\s*\\(?:text|textrm|mathrm|mbox|textbf)\s*\{([^{}]*)\}|\s*((?:sq\.?\s)?[A-Za-z]{2}[A-Za-z]*"
-    r"(?:[\s/]+(?:[A-Za-z]+\.?))*))(?:\s*(?:\^\s*\{?[23]\}?|[²³]))?\s*"
+_SCALE = re.compile(rf"(\s*(?:\\(?:{WRAPPERS})\s*\{{\s*)?)({'|'.join(_SCALES)})(?![A-Za-z])", re.I)
+# Money before the number; its signs (₹, €, …) are taken away by ``tidy``.
+_CODES = "USD|EUR|GBP|INR|JPY|CNY|RMB|AUD|CAD|CHF|HKD|SGD|PKR|PHP|NT|HK|US|Rs|Re|Tk|kr|zł"
+_MONEY = re.compile(
+    rf"([+-]?)\s*(?:(?:{_CODES})\.?|\\(?:{WRAPPERS})\s*\{{\s*(?:{_CODES})?\.?\s*\}})\s*(?=[-+.\d])"
 )
-_WORDED = re.compile(r"\s*\\(?:text|textrm|mathrm|mbox|textbf)\s*\{([^{}]*)\}\s*")
-_LETTERS = re.compile(r"[xyz]{2,}|[abc]{2,}")  # 2xy is a product, 2 km a length
-_DEGREES = re.compile(r"\s*(?:\^\s*\{?\\circ\}?|°|\\degree)\s*")
+_FOREIGN = re.compile(r"(?<![A-Za-z])(?:US|HK|NT|AU|CA|NZ|R)\\?\$(?=\s*[\d.])")
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,9 @@ def tidy(text: str) -> str:
 
     The characters that stand for minus, for a narrow space and for percent get one spelling.
     """
-    text = re.sub(r",\\!\s*", ",", text)
+    text = re.sub(r",\\!\s*", ",", text.translate(_WIDE))
+    text = _FOREIGN.sub("", re.sub(r"(?<=\d)(?:\\,|\u202f)(?=\d)", "", text))
+    text = _SUPERSCRIPT.sub(lambda match: "^{" + match[0].translate(_RAISED) + "}", text)
     text = _SPELLING.sub(lambda match: _SPELLINGS[match[0]], text)
     text = re.sub(r"</?[A-Za-z][\w-]*\s*>", " ", text)
     text = re.sub(r"\\(?:left|right|displaystyle|bigl?|bigr?|Bigl?|Bigr?)(?![A-Za-z])", "", text)
@@ -75,19 +74,28 @@ def tidy(text: str) -> str:
 
 def unworded(text: str) -> str:
     """Return what stands in ``\\text{…}`` if that is a number with a unit; else the text itself."""
-    match = _WORDED.fullmatch(text)
-    return match[1].strip() if match and read_quantity(match[1]) is not None else text
+    match = WRAPPED.fullmatch(text.strip())
+    inner = (match[1] or "").strip() if match else ""
+    return inner if read_quantity(inner) is not None else text
 
 
-def read_quantity(text: str) -> Quantity | None:
+def read_quantity(text: str, *, letters: bool = False) -> Quantity | None:
     """Return what ``text`` as a whole says as a number with a unit, or None.
 
-    ``50%`` is 1/2 and never 50: one value for one notation. ``±5`` is two numbers and so None.
+    ``±5`` is two numbers and so None. **Percent is a unit**: ``20%`` is 20 with the unit ``%``,
+    and never 1/5. GSM8K stores what "what percentage" asks for as a bare 20, and one in a hundred
+    of its worked solutions ends in the number with its sign; read as 1/5, right answers to all of
+    these earn nothing. One value for one notation: 0.2 is not ``20%``.
+
+    Args:
+        text: the whole answer.
+        letters: read a single letter behind a space as a unit (``3 h``); see ``read_unit``.
+
     """
     text = tidy(text)
-    worded = _WORDED.fullmatch(text)
-    text = worded[1].strip() if worded else text
-    text = re.sub(r"(?<=\d)[.,;:]+$", "", text).strip()
+    worded = WRAPPED.fullmatch(text)
+    text = (worded[1] or "").strip() if worded else text
+    text = re.sub(r"(?<=\d)[.,;:]+$", "", _MONEY.sub(r"\1", text, count=1)).strip()
     if len(text) > MAX_DIGITS or not re.search(r"\d", text):
         return None
     if text.startswith("(") and text.endswith(")") and "(" not in text[1:]:
@@ -100,7 +108,7 @@ def read_quantity(text: str) -> Quantity | None:
         if found is None:
             continue
         value, end = found
-        tail = _read_tail(rest[end:])
+        tail = _read_tail(rest[end:], letters)
         if tail is not None:
             factor, unit = tail
             return Quantity((-value if sign == "-" else value) * factor, unit)
@@ -113,31 +121,14 @@ def read_number(text: str) -> Fraction | None:
     return None if quantity is None else quantity.value
 
 
-def _read_tail(tail: str) -> tuple[Fraction, str] | None:
+def _read_tail(tail: str, letters: bool) -> tuple[int, str] | None:
     """What stands behind the digits: a factor and a unit, or None for anything else."""
-    tail = tail.strip()
-    factor = Fraction(1)
-    if tail.startswith("%"):
-        factor, tail = Fraction(1, 100), tail[1:]
-    if not tail.strip(" ."):
-        return factor, ""
-    if _DEGREES.fullmatch(tail):
-        return factor, "degree"
-    match = _UNIT.fullmatch(tail)
-    if match is None:
-        return None
-    words = (match[1] or match[2] or "").lower().replace(".", "").split()
-    if any(word in _NOT_UNITS for word in words) or len(words) > 5:
-        return None
-    if match[2] and _LETTERS.fullmatch(match[2]):
-        return None
-    while words and words[0] in _SCALES:
-        factor *= _SCALES[words.pop(0)]
-    if words and words[0] in ("percent", "percentage"):
-        factor, words = factor / 100, words[1:]
-    power = re.sub(r"[^23²³]", "", match[0][match[0].rfind("}") + 1 :] if match[2] else match[0])
-    unit = " ".join(word.removesuffix("s") for word in words)
-    return factor, unit + (power.translate(str.maketrans("²³", "23")) if unit else "")
+    factor = 1
+    while match := _SCALE.match(tail):
+        factor *= _SCALES[match[2].lower()]
+        tail = tail[: match.start(2)] + tail[match.end(2) :]
+    unit = read_unit(tail, letters=letters)
+    return None if unit is None else (factor, unit)
 
 
 def _plain(digits: str) -> Fraction | None:
@@ -177,14 +168,17 @@ def _mixed(text: str) -> tuple[Fraction, int] | None:
     return int(whole) + Fraction(int(top), int(bottom)), match.end()
 
 
+_WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: 0x20}  # ４２ is 42
+_SUPERSCRIPT = re.compile(r"[⁺⁻]?[⁰¹²³⁴-⁹]+")
+_RAISED = str.maketrans("⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "+-0123456789")
 _SPELLINGS = dict(
     (
         ("\\\\", "\\\\"),  # the end of a row, which no spacing command may eat from
         *(("−", "-"), ("–", "-"), ("﹣", "-"), ("－", "-"), ("﹪", "%"), ("％", "%")),
-        *((r"\$", ""), (r"\%", "%"), ("{,}", ","), (r"\!", ""), (r"\,", ""), ("\u202f", "")),
+        *((r"\$", ""), (r"\%", "%"), ("{,}", ","), (r"\!", ""), (r"\,", " "), ("\u202f", " ")),
         *((r"\(", ""), (r"\)", ""), (r"\[", ""), (r"\]", "")),
         *(("½", " 1/2"), ("¼", " 1/4"), ("¾", " 3/4"), ("⅓", " 1/3"), ("⅔", " 2/3")),
-        *(("$", ""), ("€", ""), ("£", ""), ("¥", "")),
+        *((sign, "") for sign in "$€£¥₹₩₽₺₫₪₱฿₴₦¢₡₵₸₼"),
         *(
             (r"\;", " "),
             (r"\:", " "),

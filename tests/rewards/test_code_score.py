@@ -151,7 +151,8 @@ def test_tests_that_hand_over_more_than_data_raise():
 @needs_sandbox
 def test_tests_that_end_early_are_no_pass():
     assert code_score("def f(): return 1", "assert f() == 1\nraise SystemExit(0)") == 0.0
-    assert code_score("def f(): return 1", "def check(g):\n    assert g() == 1") == 0.0
+    with pytest.raises(ValueError, match="without reaching an assert"):
+        code_score("def f(): return 1", "def check(g):\n    assert g() == 1")
 
 
 def test_messages_round_trip_and_refuse_the_rest():

@@ -19,8 +19,9 @@ EQUAL = [
     ("1 1/2", "3/2"),
     (r"1\frac{1}{2}", "1.5"),
     (r"-1\frac{1}{2}", "-1.5"),
-    ("50%", "0.5"),
-    (r"50\%", r"\frac{1}{2}"),
+    ("50%", "50"),
+    (r"50\%", r"50\%"),
+    ("0.5%", "0.5"),
     ("1,234", "1234"),
     ("1{,}234", "1234"),
     (r"\$18", "18"),
@@ -120,8 +121,9 @@ UNEQUAL = [
     (r"\pm 5", "5"),
     ("5", r"\pm 5"),
     (r"-5", r"\pm 5"),
-    ("50%", "50"),
-    ("0.5%", "0.5"),
+    ("50%", "0.5"),
+    (r"50\%", r"\frac{1}{2}"),
+    ("0.5", "50%"),
     ("7", "-7"),
     ("11/2", "1 1/2"),
     (r"1\frac{1}{2}", "1/2"),
@@ -231,7 +233,7 @@ def test_a_copied_sum_is_no_answer(answer, gold):
 
 def test_a_number_may_be_written_in_many_ways():
     for answer, gold in [
-        ("1/2", "0.5"), ("50%", "0.5"), ("3.5", "7/2"), (r"2^{10}", "1024"), (r"\sqrt{16}", "4"),
+        ("1/2", "0.5"), ("50%", "50"), ("3.5", "7/2"), (r"2^{10}", "1024"), (r"\sqrt{16}", "4"),
         ("5!", "120"), (r"\binom{5}{2}", "10"), (r"\log_2 8", "3"), (r"\log_{10}(100)", "2"),
         (r"\frac{3}{-4}", "-0.75"), ("-(-5)", "5"), (r"3\times 10^4", "30000"),
         (r"\sum_{i=1}^{10} i", "55"), ("2+3i", "3i+2"), ("x = 5", "x = 5.0"), ("48/2", "24"),
@@ -243,7 +245,7 @@ def test_a_number_may_be_written_in_many_ways():
 def test_digits_alone_where_a_number_is_asked_for():
     for answer, gold in [
         ("24", "24"), ("24.0", "24"), ("+24", "24"), ("$1,234", "1234"), ("24 apples", "24"),
-        ("1/2", "0.5"), (r"\frac{2}{4}", "1/2"), ("50%", "0.5"), ("5 km/h", "5"),
+        ("1/2", "0.5"), (r"\frac{2}{4}", "1/2"), ("50%", "50"), ("5 km/h", "5"),
     ]:  # fmt: skip
         assert boxed(answer, gold, accept="number") == 1.0, answer
     for answer, gold in [
@@ -265,7 +267,7 @@ def test_math_verify_itself_says_otherwise():
         a, b = (parse(f"${x}$", parsing_timeout=None) for x in (answer, gold))
         return bool(verify(b, a, timeout_seconds=None))
 
-    wrong = [("0.333333", r"\frac{1}{3}"), ("50%", "50"), (r"\{1,2\}", "(1,2)")]
+    wrong = [("0.333333", r"\frac{1}{3}"), ("50%", "0.5"), (r"\{1,2\}", "(1,2)")]
     assert [theirs(*case) for case in wrong] == [True] * len(wrong)
     assert [boxed(*case) for case in wrong] == [0.0] * len(wrong)
 

@@ -115,6 +115,14 @@ LAST_NUMBER = [
     ("(-4)", "-4"),
     (".5", "0.5"),
     ("**12**", "12"),
+    ("the two are 125,96", None),
+    ("in total 5,6", None),
+    ("It is 3:45", None),
+    ("release 2.1.7", None),
+    ("due on 12/25/2020", None),
+    ("on 12/25/2020 there were 7", "7"),
+    ("they made 5, 6, and then 7", "7"),
+    ("between 12-15 boxes", "15"),
 ]
 
 
@@ -135,8 +143,53 @@ def test_last_number(text, expected):
     assert extract_answer(text, style="last-number") == expected
 
 
-def test_two_answers_are_no_answer():
-    assert math_score("#### 5 or 6", "5") == math_score("#### 5 or 6", "6") == 0.0
+@pytest.mark.parametrize(
+    "line",
+    [
+        "5 or 6",
+        "5; 6",
+        "5,6",
+        "5 or maybe 6",
+        "5 dollars and 6 cents",
+        "5 to 6",
+        "5, 6",
+        "5 (or 6)",
+    ],
+)
+def test_two_answers_are_no_answer(line):
+    assert math_score(f"#### {line}", "5") == math_score(f"#### {line}", "6") == 0.0
+
+
+def test_an_equation_after_the_marker_is_no_number():
+    for line, score in {
+        "a + b = 7": 0.0,
+        "x - 58 = 7": 0.0,
+        "f(x) = 7": 1.0,
+        "3 + 4 = 7": 1.0,
+    }.items():
+        assert math_score(f"#### {line}", "7") == score, line
+
+
+@pytest.mark.parametrize(
+    ("style", "text", "answer"),
+    [
+        ("boxed", r"<think>\boxed{12}, let me check", None),
+        ("boxed", r"<think>\boxed{12}</think> I ran out of ideas.", None),
+        ("boxed", r"<think>\boxed{12}</think> so \boxed{15}", "15"),
+        ("boxed", r"It is \boxed{15}. <think>or \boxed{12}?", "15"),
+        ("boxed", r"maybe \boxed{12}</think> no", None),
+        ("boxed", r"<think>I open <think> twice: \boxed{12}</think>\boxed{15}", "15"),
+        ("boxed", r"<Thinking>\boxed{12}</Thinking> \boxed{15}", "15"),
+        ("gsm8k", "<think>#### 12 looks right, or is it", None),
+        ("gsm8k", "<think>#### 15?</think>\nThe answer is 12.", None),
+        ("tags", "<think>then <answer>12</answer> would be written", None),
+        ("tags", "<think>a</think><answer>12</answer>", "12"),
+        ("last-number", "<think>3 + 9 = 12, or perhaps", None),
+        ("last-number", "<think>12</think> So 15.", "15"),
+    ],
+)
+def test_thoughts_give_no_answer(style, text, answer):
+    assert extract_answer(text, style=style) == answer
 
 
 def test_tags():
@@ -180,8 +233,8 @@ def test_numbers_are_read_exactly():
         r"\frac12": Fraction(1, 2),
         r"-\frac{1}{2}": Fraction(-1, 2),
         r"\frac{-1}{2}": Fraction(-1, 2),
-        "50%": Fraction(1, 2),
-        "50 percent": Fraction(1, 2),
+        "50%": Fraction(50),
+        "50 percent": Fraction(50),
         "1.5e-2": Fraction(3, 200),
         r"3 \times 10^{4}": Fraction(30000),
         "2.5 million": Fraction(2_500_000),
