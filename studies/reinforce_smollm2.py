@@ -60,13 +60,13 @@ def run(arm: str, seed: int, device: str = "cuda") -> Run:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from nbkit.data.pretrained import fetched
-    from nbkit.text.continuation import ContinuationVocabulary
+    from nbkit.text.vocabulary import TokenizerVocabulary
 
     torch.set_float32_matmul_precision("high")
     folder = fetched(MODEL)
     model, base = (AutoModelForCausalLM.from_pretrained(folder).eval().to(device) for _ in range(2))
     base.requires_grad_(False)
-    vocabulary = ContinuationVocabulary(AutoTokenizer.from_pretrained(folder))
+    vocabulary = TokenizerVocabulary(AutoTokenizer.from_pretrained(folder))
     asked = held_out()
 
     def measure(updates: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-# Generated, sha256 4a467d6ee1d1693d
+# Generated, sha256 b169de59e2fb276a
 """Training script of the job `grpo_gsm8k`, tangled from notebooks/23_rlvr.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -27,6 +27,7 @@ from nbkit.parallel.export import note_model
 from nbkit.rewards import simple_grpo
 from nbkit.rewards.compose import Composed
 from nbkit.runs.run import Run
+from nbkit.text.chat_vocabulary import ChatVocabulary
 from nbkit.text.policies_hf import tiny_model
 from nbkit.trainers import sft
 from nbkit.trainers.grpo import VARIANTS, GRPOTrainer, variant
@@ -72,38 +73,6 @@ SYSTEM = (
 )
 
 
-class ChatVocabulary:
-    """A downloaded tokenizer with its chat template, in the form that the trainer expects.
-
-    An answer may end at more than one id: the tokenizer names one, the model's generation
-    settings often several (the end of a turn, and the end of a text).
-    """
-
-    def __init__(self, tokenizer: Any, generation: Any) -> None:
-        named = generation.eos_token_id
-        ends = named if isinstance(named, list) else [named]
-        ids = dict.fromkeys([tokenizer.eos_token_id, *ends])
-        self.tokenizer, self.eos_id = tokenizer, tuple(i for i in ids if i is not None)
-        if not self.eos_id:
-            raise ValueError("tokenizer: it names no end of an answer, and neither does the model")
-        pad = tokenizer.pad_token_id
-        self.pad_id = self.eos_id[0] if pad is None else pad
-
-    def encode(self, text: str) -> list[int]:
-        """Ids of the chat up to where the assistant begins."""
-        messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": text}]
-        chat = self.tokenizer.apply_chat_template(
-            messages, add_generation_prompt=True, tokenize=False
-        )
-        return self.tokenizer.encode(chat, add_special_tokens=False)
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text up to the end of the assistant's turn, without special tokens."""
-        ids = list(ids)
-        end = next((i for i, token in enumerate(ids) if token in self.eos_id), len(ids))
-        return self.tokenizer.decode(ids[:end], skip_special_tokens=True)
-
-
 def starting_point(config: Config, run: Run) -> tuple[Any, Any]:
     """The model of a stage, on the CPU, and its vocabulary."""
     if not config.model:
@@ -119,7 +88,7 @@ def starting_point(config: Config, run: Run) -> tuple[Any, Any]:
     name, revision = hub_name(config.model)
     tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
     model = AutoModelForCausalLM.from_pretrained(name, revision=revision, dtype=torch.float32)
-    return model.eval(), ChatVocabulary(tokenizer, model.generation_config)
+    return model.eval(), ChatVocabulary(tokenizer, model.generation_config, system=SYSTEM)
 
 
 def problems_of(config: Config) -> tuple[list[WordProblem], list[WordProblem]]:
