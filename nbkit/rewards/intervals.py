@@ -8,6 +8,7 @@ import sympy
 from nbkit.rewards.notation import Leaf, Relation, Sequence, Text, Tree, Unordered
 from nbkit.text.numerals import Quantity
 
+REALS = "the numbers R"
 _KINDS = ("()", "[]", "(]", "[)")
 _Value = Callable[[Tree], Any]
 
@@ -38,7 +39,9 @@ def _speaks_of_sets(tree: Tree) -> bool:
     if isinstance(tree, Unordered):
         return tree.kind == "union" or any(map(_speaks_of_sets, tree.parts))
     if isinstance(tree, Sequence):
-        return tree.kind in ("(]", "[)")
+        return tree.kind in ("(]", "[)", "without")
+    if isinstance(tree, Text):
+        return tree.words == REALS
     return isinstance(tree, Relation) and tree.sign != "="
 
 
@@ -50,7 +53,10 @@ def _as_set(tree: Tree, value: _Value, names: list[Tree]) -> Any:
             return None
         return sympy.Interval(low, high, tree.kind[0] == "(", tree.kind[1] == ")")
     if isinstance(tree, Text):
-        return sympy.Reals if tree.words == "the numbers R" else None
+        return sympy.Reals if tree.words == REALS else None
+    if isinstance(tree, Sequence) and tree.kind == "without":
+        whole, part = (_as_set(part, value, names) for part in tree.parts)
+        return None if whole is None or part is None else sympy.Complement(whole, part)
     if isinstance(tree, Relation):
         return _of_relation(tree, value, names)
     return _of_list(tree, value, names) if isinstance(tree, Unordered) else None

@@ -22,7 +22,7 @@ _CORNER = rf"(?:\\angle\s*)?(?:{_POINTS}|[A-Z]|\\(?:{_GREEK})(?![A-Za-z])|[α-ω
 _VALUES = (
     _SYMBOL,
     # f(x), f^{-1}(x), P(A), E[X]; but k(x+1) is a product
-    rf"{_SYMBOL}(?:\s*\^\s*(?:\{{[^{{}}]*\}}|\d))?\s*\(\s*-?[\w\s,\\{{}}^|']*\)",
+    rf"{_SYMBOL}(?:\s*\^\s*(?:\{{[^{{}}]*\}}|\d))?\s*\(\s*-?[\w\s,\\{{}}()^|']*\)",
     rf"(?:[PE]|{_OVER}\s*\{{?\s*[PE]\s*\}}?){_INDEX}\s*[(\[][^=]*[)\]]",
     rf"{_SEGMENT}(?:\s*\^\s*(?:\{{\s*\d\s*\}}|\d))?",
     rf"\\frac\s*\{{\s*{_SEGMENT}\s*\}}\s*\{{\s*{_SEGMENT}\s*\}}",

@@ -74,6 +74,9 @@ _PRODUCT = r"\d*\s*[a-z]{1,4}(?![a-z])"
 # Letters that spell no word: without vowels, or a with none but its neighbours in the alphabet.
 _LETTERS = re.compile(r"[bcdfghjklmnpqrstvwxz]+|[xyz]+|[abc]+|[axyz]+")
 _PLUS_MINUS = re.compile(r"±|\\[pm][mp](?![A-Za-z])|\+/-")
+_ANNOUNCED = re.compile(
+    r"^\s*(?:the\s+)?(?:correct\s+)?(?:option|choice|answer)(?:\s+is)?\b\s*:?", re.IGNORECASE
+)
 _DOTS = re.compile(r"\\[lcv]?dots[bcmio]?|\.{3}|…|⋯")
 MAX_LENGTH = 1000
 MAX_DEPTH = 12
@@ -139,7 +142,7 @@ def _matrix(text: str, depth: int) -> Tree | None:
 
 def _choice(text: str, depth: int) -> Tree | None:
     """The letter of a multiple-choice answer, alone or before the words of the option."""
-    wrapped = re.sub(r"^\s*(?:[Oo]ption|[Cc]hoice|[Aa]nswer)\b\s*:?", "", WORDING.sub(r"\1", text))
+    wrapped = _ANNOUNCED.sub("", WORDING.sub(r"\1", text))
     match = re.fullmatch(r"\s*\(?\s*([A-J])\s*[).]?\s*", wrapped)
     if match is None:  # (D) 12, D) 12, D. twelve, D: twelve; but not (A) \cup B, and not A:B
         match = re.match(r"\s*(?:\(\s*([A-J])\s*\)\s*|([A-J])\s*[).:]\s+|([A-J])\))(.*)", wrapped)
@@ -159,6 +162,9 @@ def _parts(text: str, depth: int) -> Tree | None:
     union = split(text, r"\\cup(?![A-Za-z])|∪")
     if len(union) > 1:
         return Unordered("union", tuple(read(part, depth) for part in union))
+    without = split(text, r"\\(?:setminus|smallsetminus|backslash)(?![A-Za-z])|∖")
+    if len(without) == 2 and all(part.strip() for part in without):
+        return Sequence("without", tuple(read(part, depth) for part in without))
     spoken = re.sub(r"\\(?:text|mbox|textrm|mathrm)\s*\{\s*,?\s*(and|or)\s*\}", r" \1 ", text)
     parts = split(
         spoken, r",(?!\d{3}(?!\d))|;|,|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])|\\(?:lor|vee)\b"

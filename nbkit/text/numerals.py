@@ -35,7 +35,7 @@ _SCALE = re.compile(rf"(\s*(?:\\(?:{WRAPPERS})\s*\{{\s*)?)({'|'.join(_SCALES)})(
 # Money before the number; its signs (₹, €, …) are taken away by ``tidy``.
 _CODES = "USD|EUR|GBP|INR|JPY|CNY|RMB|AUD|CAD|CHF|HKD|SGD|PKR|PHP|NT|HK|US|Rs|Re|Tk|kr|zł"
 _MONEY = re.compile(
-    rf"([+-]?)\s*(?:(?:{_CODES})\.?|\\(?:{WRAPPERS})\s*\{{\s*(?:{_CODES})?\.?\s*\}})\s*(?=[-+.\d])"
+    rf"^([+-]?)\s*(?:(?:{_CODES})\.?|\\(?:{WRAPPERS})\s*\{{\s*(?:{_CODES})?\.?\s*\}})\s*(?=[-+.\d])"
 )
 _FOREIGN = re.compile(r"(?<![A-Za-z])(?:US|HK|NT|AU|CA|NZ|R)\\?\$(?=\s*[\d.])")
 

@@ -46,6 +46,8 @@ _ROWS = """
     ohm ω \\omega \\ohm; unit; dollar usd; cent; euro eur; nm nanometre nanometer; ev; mph; gb; mb
     kč czk; yuan 元 rmb; rupee inr rs; gal gallon; pt pint; qt quart; coulomb c; tesla t; farad f
     tablespoon tbsp; teaspoon tsp; rpm; kph kmh; fps; piece pc pcs; point pts; byte; bit
+    decibel db; khz; mhz; ghz; ly lightyear; au; ppm; psi; hp; kwh; wh; bpm; kb; tb;
+    mpa; gpa; cc; dl; cl; ng; ms; ns; mw; gw
     square sq; cubic cu
 """
 _ALIAS = {
@@ -54,6 +56,7 @@ _ALIAS = {
     for spelling in row.split()
 }
 _NAMES = frozenset(_ALIAS.values())
+_SYMBOLS_OF_NUMBERS = frozenset("eixyzn")
 _SYMBOLS = frozenset("msghlLKNJWVACFT")  # a letter that is read as a unit without \text
 
 
@@ -129,8 +132,8 @@ def _may_be_unit(
     signs = "".join(word for word, power in tokens if not power)
     if tokens[0][0] in ("*", "·", "⋅", r"\cdot", ")"):
         return False
-    if wrapped:
-        return True
+    if wrapped:  # 2\text{e} and 2\mathrm{x} are products all the same
+        return not (len(words) == 1 and words[0] in _SYMBOLS_OF_NUMBERS)
     if "(" in signs and "/(" not in signs:
         return False
     if all(word in _SYMBOLS for word in words):

@@ -24,7 +24,7 @@ OTHER_UNITS = [
     ("5 squared", "5"),
     ("15 km", "15000 m"), ("5 km", "5 m"), ("5 m/s", "5 m/s^2"), (r"5\text{ cm}", r"5\text{ cm}^2"),
     ("43元", "42"), ("9.9 m/s^2", "9.8"), ("0.2", "20%"), ("20%", "0.2"), ("20%", "1/5"),
-    ("12^{3}", "12"), ("13th", "12"), ("3 h", "3 m"),
+    (r"2\text{e}", "2"), (r"2\mathrm{x}", "2"), ("12^{3}", "12"), ("13th", "12"), ("3 h", "3 m"),
 ]  # fmt: skip
 LISTS = [
     ("x = 2, -1, -2", "-2,-1,2"), ("n = 6, 5, 4", "n = 4, 5, 6"),
@@ -57,6 +57,7 @@ NO_NUMBERS = [
     (r"|z| = 5", "5"), ("1", r"\frac{x^2}{9} + \frac{y^2}{4} = 1"),
 ]  # fmt: skip
 LETTERS = [
+    "The answer is D",
     *(r"\text{D}", r"\textbf{(D)}", "(D)", "D.", r"\mathrm{D}", "D: it decays", "D) 12 metres"),
     *(
         r"\text{(D) } 12",
@@ -73,6 +74,7 @@ SETS = [
     ("x<5", r"(-\infty,5)"), (r"-2 \le x \le 7", "[-2,7]"), ("x > -1 and x < 1", "(-1,1)"),
     (r"(1,2]\cup[2,3)", "(1,3)"), (r"(-\infty,1)\cup(1,\infty)", r"x \ne 1"),
     ("x != 3", r"x \neq 3"),
+    (r"\mathbb{R}", r"(-\infty,\infty)"), (r"\mathbb{R} \setminus \{0\}", r"x \ne 0"),
     ("-x > -1", "x < 1"), ("x <= 3", r"x \le 3"),
 ]  # fmt: skip
 OTHER_SETS = [
