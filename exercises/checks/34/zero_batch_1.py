@@ -94,11 +94,20 @@ CHECK = Check(
             "    ranks = 1\n    train = given",
             "the number of ranks is left out: batch = micro-batch × accumulation × ranks",
         ),
-        edit(
+        edits(
             "remainder lost",
-            "train != micro * steps * ranks or min(micro, steps) < 1",
-            "False",
-            "numbers that do not fit are returned: rounding down loses rows, so multiply "
+            ("min(x for x in (train, micro, steps) if x is not None) < 1", "False"),
+            (
+                "steps = steps or 1\n        micro = train // (steps * ranks)",
+                "steps = 1 if steps is None else steps\n"
+                "        micro = train // (steps * ranks) if steps else 0",
+            ),
+            (
+                "steps = train // (micro * ranks)",
+                "steps = train // (micro * ranks) if micro else 0",
+            ),
+            ("train != micro * steps * ranks or min(micro, steps) < 1", "False"),
+            message="numbers that do not fit are returned: rounding down loses rows, so multiply "
             "out afterwards and return None if the batch does not come back",
         ),
         edit(
@@ -160,6 +169,15 @@ CHECK = Check(
         edits(
             "only the batch is tested",
             ("min(x for x in (train, micro, steps) if x is not None) < 1", "False"),
+            (
+                "steps = steps or 1\n        micro = train // (steps * ranks)",
+                "steps = 1 if steps is None else steps\n"
+                "        micro = train // (steps * ranks) if steps else 0",
+            ),
+            (
+                "steps = train // (micro * ranks)",
+                "steps = train // (micro * ranks) if micro else 0",
+            ),
             ("min(micro, steps) < 1", "train < 1"),
             message="micro-batch and accumulation are never tested: two numbers below 0 multiply "
             "to a batch above it. Each of the three must be at least 1",
