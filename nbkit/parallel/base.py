@@ -227,9 +227,9 @@ class Parallel(ABC):
             kinds: for each kind of optimiser state ("exp_avg") the names of its parameters.
 
         """
+        found: State = {"model": dict(self._named()), "optimiser": {}}
         parameters = dict(self._plain.named_parameters())
         groups = self.optimiser.param_groups
-        found: State = {"model": dict(self._named()), "optimiser": {}}
         for kind, names in kinds.items():
             made = {name: _like(kind, parameters[name], groups) for name in names}
             found["optimiser"][kind] = made
@@ -243,6 +243,9 @@ class Parallel(ABC):
                 self.optimiser.state[parameters[name]][kind] = value
 
     def _named(self) -> Iterator[tuple[str, Tensor]]:
+        # A forward pass without a backward pass (of held-out data) leaves parameters of FSDP2 whole
+        # that lie outside of all blocks; this call puts them back in shards, which the optimiser
+        # knows. So it comes first.
         persistent = set(self._plain.state_dict(keep_vars=True))
         for name, parameter in self._plain.named_parameters():
             yield name, parameter.detach()

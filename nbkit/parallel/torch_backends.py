@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
-from nbkit.parallel.base import MakeOptimiser, Parallel, State
+from nbkit.parallel.base import MakeOptimiser, Parallel
 from nbkit.parallel.blocks import blocks_of
 
 # Buffers are the same on all ranks and are not sent at each forward pass. The word for that has
@@ -123,29 +123,6 @@ class FSDP2(Parallel):
         for block in blocks_of(model):
             fully_shard(block, reshard_after_forward=self.config.reshard_after_forward, **options)
         fully_shard(model, **options)
-
-    # A forward pass without a backward pass (of held-out data) leaves whole what lies outside of
-    # all blocks. The optimiser does not know those tensors: a checkpoint must see the shards.
-
-    def state(self, *, optimiser: bool = True) -> State:
-        """As in ``Parallel``."""
-        self._reshard()
-        return super().state(optimiser=optimiser)
-
-    def empty_state(self, kinds: dict[str, list[str]]) -> State:
-        """As in ``Parallel``."""
-        self._reshard()
-        return super().empty_state(kinds)
-
-    def put(self, state: State) -> None:
-        """As in ``Parallel``."""
-        self._reshard()
-        super().put(state)
-
-    def _reshard(self) -> None:
-        for module in self._plain.modules():
-            if isinstance(module, FSDPModule):
-                module.reshard()
 
     def expect(self, *, last: bool) -> None:
         """As in ``Parallel``."""

@@ -92,7 +92,7 @@ class DPOTrainer(StreamTrainer):
         check_share("batch_size", self.batch_size, spread, "needs a pair")
         if frozen is self.model:
             frozen = None
-        self.reference = None if frozen is None else spread.frozen(frozen)
+        self.reference: Any = None if frozen is None else spread.frozen(frozen)
         spread.prepare(
             self.model,
             lambda parameters: adamw(

@@ -6,7 +6,7 @@ not depend on its neighbours.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from torch import Tensor
 from nbkit.data.encode import EncodedPair
 from nbkit.logprobs import next_token_logprobs
 from nbkit.masks import position_ids
+from nbkit.trainers.protocols import LanguageModel
 
 
 class PairBatch(NamedTuple):
@@ -110,7 +111,7 @@ def sequence_logprobs(logits: Tensor, ids: Tensor, mask: Tensor) -> tuple[Tensor
     return logp.sum(1), mask[:, 1:].sum(1)
 
 
-def pair_scores(model: Any, batch: PairBatch) -> PairScores:
+def pair_scores(model: LanguageModel, batch: PairBatch) -> PairScores:
     """What a model says of a batch: one forward pass over both answers of each pair."""
     logits = model(
         input_ids=batch.ids,
@@ -125,7 +126,7 @@ def pair_scores(model: Any, batch: PairBatch) -> PairScores:
 
 @torch.no_grad()
 def score_pairs(
-    model: Any, pairs: Sequence[EncodedPair], pad_id: int, *, batch_size: int = 64
+    model: LanguageModel, pairs: Sequence[EncodedPair], pad_id: int, *, batch_size: int = 64
 ) -> PairScores:
     """What a frozen model says of many pairs, on its device; in parts, without gradient."""
     device = next(model.parameters()).device

@@ -6,7 +6,6 @@ minibatch, so that the gradients of the parts add up to that of the whole.
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,6 +18,7 @@ from nbkit.parallel import Parallel
 from nbkit.trainers.grpo_batch import GroupBatch, advantages
 from nbkit.trainers.grpo_config import GRPOConfig
 from nbkit.trainers.grpo_scoring import has_signal
+from nbkit.trainers.protocols import LanguageModel
 from nbkit.trainers.spread import own_parts, spread_over
 
 
@@ -85,7 +85,7 @@ def grpo_loss(
     )  # fmt: skip
 
 
-def completion_logprobs(model: Any, batch: GroupBatch, temperature: float) -> Tensor:
+def completion_logprobs(model: LanguageModel, batch: GroupBatch, temperature: float) -> Tensor:
     """Log-probabilities (R, T) of the completions under a model, 0 outside the mask.
 
     Columns in which no row has a real token are not computed.
@@ -110,7 +110,7 @@ def completion_logprobs(model: Any, batch: GroupBatch, temperature: float) -> Te
 
 @torch.no_grad()
 def scored_by(
-    model: Any, batch: GroupBatch, config: GRPOConfig, *, parallel: Parallel | None = None
+    model: LanguageModel, batch: GroupBatch, config: GRPOConfig, *, parallel: Parallel | None = None
 ) -> Tensor:
     """`completion_logprobs` of a whole batch, in micro-batches and without gradient."""
     spread = spread_over(parallel, model)
@@ -124,8 +124,8 @@ def scored_by(
 
 
 def prepare(
-    model: Any,
-    reference: Any,
+    model: LanguageModel,
+    reference: LanguageModel | None,
     batch: GroupBatch,
     config: GRPOConfig,
     *,

@@ -11,6 +11,5 @@ def trained_weights(name, word, folder):
     trainer.run(
         progress=False, stop=lambda metrics: metrics["update"] == 2, checkpoint=Path(folder)
     )
-    both = trainer.parallel if name == "rlhf" else (trainer.parallel,)
-    named = zip(("policy", "value"), both, strict=False)
+    named = zip(("policy", "value"), trainer.learners.values(), strict=False)
     return {key: {k: v.numpy() for k, v in one.whole_state().items()} for key, one in named}
