@@ -1,0 +1,60 @@
+"""The order of the rooms: import-linter holds the code to it, and finds what breaks it."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+
+
+def lint(folder: Path) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-c", LINT, "--no-cache", "--no-logo"],
+        cwd=folder, capture_output=True, text=True, env={"PYTHONPATH": str(folder), "PATH": ""},
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The packages without their data, and the contracts."""
+    keep = shutil.ignore_patterns("__pycache__", "*.xml", "*.j2", "*.sh")
+    for name in ("nbkit", "bookkit"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=keep)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("file", "line", "says"),
+    [
+        ("nbkit/masks.py", "from nbkit import trainers", "nbkit.masks is not allowed to import"),
+        ("nbkit/text/rollouts.py", "import nbkit.cluster.job", "nbkit.text is not allowed"),
+        ("nbkit/parallel/world.py", "from nbkit.parallel import base", "No cycles are allowed"),
+        ("nbkit/runs/run.py", "def f():\n    import bookkit.cli", "nbkit is not allowed to import"),
+    ],
+)
+def test_what_breaks_the_order_is_named(copy: Path, file: str, line: str, says: str) -> None:
+    with (copy / file).open("a", encoding="utf-8") as text:
+        text.write(f"\n\n{line}\n")
+    status, output = lint(copy)
+    assert status == 1 and says in output, output
+
+
+@pytest.mark.slow
+def test_a_new_room_must_have_its_place(copy: Path) -> None:
+    (copy / "nbkit" / "attic").mkdir()
+    (copy / "nbkit" / "attic" / "__init__.py").write_text("")
+    status, output = lint(copy)
+    assert status == 1 and "attic" in output, output
+
+
+@pytest.mark.slow
+def test_the_code_keeps_the_order(copy: Path) -> None:
+    status, output = lint(copy)
+    assert status == 0 and "0 broken" in output, output
