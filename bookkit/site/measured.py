@@ -62,12 +62,14 @@ def states_of(project: Path, root: Path) -> dict[str, dict[str, Any]]:
             for file in {*read, *measured_files(content)} - found["results"].keys():
                 # A page that is built elsewhere may name a result of this checkout.
                 results = others if (project / file).is_file() else own
-                state = results.state_of(file)
+                path = results.root / file
+                stamp = stamp_of(path)
+                state = results.state(path, stamp)
                 found["results"][file] = {
                     "stale": state.is_stale,
                     "known": state.known,
                     "text": str(state),
-                    "facts": facts(stamp_of(results.root / file)),
+                    "facts": facts(stamp),
                 }
         except UserError as error:
             raise UnknownResultError(f"{page}: {error}") from error
@@ -77,21 +79,21 @@ def states_of(project: Path, root: Path) -> dict[str, dict[str, Any]]:
 
 
 def results_read(notebook: dict[str, Any], project: Path) -> list[str]:
-    """The stamped results that a stored notebook read, by their paths from the project.
+    """The results that a stored notebook read, by their paths from the project.
 
     What else it read in a folder of results (metrics, weights) must lie beside a stamped one.
 
     Raises:
-        UserError: a file of results has no stamp and lies beside none that has.
+        UserError: such a file lies beside no result, or beside one without a stamp.
 
     """
     stamp = notebook.get("metadata", {}).get("nbkit", {}).get("stamp", {})
     files = [file for file in stamp.get("reads", {}) if FOLDER in Path(file).parts[:-1]]
-    for file in files:
-        path = project / file
-        results = [path] if path.suffix == ".json" else sorted(path.parent.glob("*.json"))
-        if not results:
+    results = sorted(file for file in files if file.endswith(".json"))
+    for file in set(files) - set(results):
+        beside = sorted((project / file).parent.glob("*.json"))
+        if not beside:
             raise UserError(f"{file} was read, but no stamped result lies beside it")
-        for result in results:
+        for result in beside:
             stamp_of(result)
-    return sorted(file for file in files if file.endswith(".json"))
+    return results

@@ -14,6 +14,11 @@ import yaml
 from bookkit import cli
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+# Of a recorded result: all that its reader asks for.
+STAMP: dict[str, object] = {
+    **{"commit": "abcdef0", "clean": True, "seeds": [1], "config": {}, "packages": {}},
+    **{"started": "2026-01-01T10:00", "ended": "2026-01-01T11:00", "device_name": "a processor"},
+}
 FRONT = {
     "title": "A page",
     "jupytext": {"text_representation": {"extension": ".md", "format_name": "myst"}},

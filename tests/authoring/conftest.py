@@ -6,14 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.authoring.book import Book, code
+from tests.authoring.book import STAMP, Book, code
 
 CHAPTER = "notebooks/01_small.md"
 NOTEBOOK = "notebooks/01_small.ipynb"
-STAMP = {
-    **{"commit": "abcdef0", "clean": True, "seeds": [1], "config": {}, "packages": {}},
-    **{"started": "2026-01-01T10:00", "ended": "2026-01-01T11:00", "device_name": "a processor"},
-}
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,7 @@ from bookkit.authoring.results import RECORDED, Results, State, named
 from bookkit.authoring.verify import verify_stamps
 from nbkit.errors import UserError
 from nbkit.runs import code_tree
+from tests.authoring.book import STAMP
 from tests.authoring.test_code import FILES, write
 
 RESULT = "studies/results/curve.json"
@@ -42,16 +43,13 @@ def root(tmp_path: Path) -> Path:
 
 
 def record(root: Path, name: str = RESULT, **stamp: object) -> None:
-    whole = {
+    own = {
         "clean": None,
         "started": "2026-11-28T01:00:00+00:00",
-        "ended": "2026-11-28T02:00:00+00:00",
-        "seeds": [1],
-        "config": {},
         "device_name": "AMD EPYC",
         "packages": {"torch": "2.13.0"},
-        **stamp,
     }
+    whole = STAMP | own | stamp
     write(root, name, json.dumps({"stamp": whole, "runs": []}))
 
 

@@ -12,6 +12,7 @@ import pytest
 from bookkit.authoring.results import Results
 from bookkit.site import build, measured
 from bookkit.site.build import SiteError, build_site
+from tests.authoring.book import STAMP
 
 MIME = "application/vnd.nbkit.measured+json"
 SCRIPT = "from nbkit.losses import loss\n\n\ndef run_arm(seed):\n    return loss(seed)\n"
@@ -30,17 +31,9 @@ def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     write(tmp_path, "nbkit/losses.py", "def loss(x):\n    return 2 * x\n")
     write(tmp_path, "studies/curve.py", SCRIPT)
-    stamp = {
-        "commit": "abcdef012",
-        "clean": True,
-        "started": "2026-11-01T10:00",
-        "ended": "2026-11-01T11:00",
-        "seeds": [1],
-        "config": {},
-        "packages": {},
-        "device_name": "a processor",
-        "code": code_of(tmp_path, tmp_path / "studies/curve.py"),
-    }
+    code = code_of(tmp_path, tmp_path / "studies/curve.py")
+    own = {"commit": "abcdef012", "started": "2026-11-01T10:00", "code": code}
+    stamp = STAMP | own
     write(tmp_path, "studies/results/curve.json", json.dumps({"stamp": stamp}))
     name_result(tmp_path, "studies/results/curve.json")
     write(tmp_path, "notebooks/02_other.ipynb", json.dumps({"cells": []}))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from bookkit.authoring.reach.modules import imported_targets
 from bookkit.site.pictures.svg import arrow, box, drawing, words
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -157,11 +158,8 @@ def _imported(tree: ast.Module) -> set[str]:
     """The rooms and modules of nbkit that a module imports, for types alone too."""
     found = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module == PACKAGE:
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{PACKAGE}."):
-            found.add(str(node.module).split(".")[1])
-        elif isinstance(node, ast.Import):
-            parts = [alias.name.split(".") for alias in node.names]
-            found |= {part[1] for part in parts if part[0] == PACKAGE and len(part) > 1}
-    return found
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for target in imported_targets(node, PACKAGE):
+                parts = f"{target.module}.{target.attribute or ''}".split(".")
+                found |= {parts[1]} if parts[0] == PACKAGE else set()
+    return found - {""}
