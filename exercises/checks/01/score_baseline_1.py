@@ -2,17 +2,14 @@
 
 import math
 
-import torch
+from score_bandit import case, cases, probabilities
 
-from bookkit.exercises.draw import Draw
 from bookkit.exercises.exercise import Case, Check, Output, edit
 
 
 def oracle(logits: list[float], rewards: list[float]) -> float:
     """Find the lowest point of the second moment, a parabola, from three of its values."""
-    top = max(logits)
-    weights = [math.exp(x - top) for x in logits]
-    pi = [w / math.fsum(weights) for w in weights]
+    pi = probabilities(logits)
 
     def second_moment(b: float) -> float:
         total = 0.0
@@ -28,19 +25,8 @@ def oracle(logits: list[float], rewards: list[float]) -> float:
     return (at_minus - at_plus) / (2 * curvature)
 
 
-def cases(draw: Draw) -> Case:
-    """A few arms with rewards of both signs."""
-    arms = draw.dimension(low=2)
-    return Case(f"{arms} arms", {"logits": draw.normal(arms), "rewards": draw.normal(arms)})
-
-
 def edges() -> tuple[Case, ...]:
     """The chapter's machine, two arms, equal rewards, and a policy that is certain."""
-
-    def case(name: str, logits: list[float], rewards: list[float]) -> Case:
-        inputs = {"logits": logits, "rewards": rewards}
-        return Case(name, {k: torch.tensor(v, dtype=torch.float64) for k, v in inputs.items()})
-
     return (
         case("the machine of the chapter", [math.log(2), 0.0, 0.0], [1.0, 2.0, 4.0]),
         case("two arms", [math.log(3), 0.0], [1.0, 5.0]),

@@ -2,17 +2,14 @@
 
 import math
 
-import torch
+from score_bandit import case, cases, probabilities
 
-from bookkit.exercises.draw import Draw
 from bookkit.exercises.exercise import Case, Check, Output, edit
 
 
 def oracle(logits: list[float], rewards: list[float]) -> list[float]:
     """The sum over all arms of reward times the derivative of their probability."""
-    top = max(logits)
-    weights = [math.exp(x - top) for x in logits]
-    pi = [w / math.fsum(weights) for w in weights]
+    pi = probabilities(logits)
     return [
         math.fsum(
             rewards[k] * pi[k] * ((1.0 if k == a else 0.0) - pi[a]) for k in range(len(logits))
@@ -21,19 +18,8 @@ def oracle(logits: list[float], rewards: list[float]) -> list[float]:
     ]
 
 
-def cases(draw: Draw) -> Case:
-    """A few arms with rewards of both signs."""
-    arms = draw.dimension(low=2)
-    return Case(f"{arms} arms", {"logits": draw.normal(arms), "rewards": draw.normal(arms)})
-
-
 def edges() -> tuple[Case, ...]:
     """The chapter's machine, one arm, equal rewards, and logits whose exp overflows."""
-
-    def case(name: str, logits: list[float], rewards: list[float]) -> Case:
-        inputs = {"logits": logits, "rewards": rewards}
-        return Case(name, {k: torch.tensor(v, dtype=torch.float64) for k, v in inputs.items()})
-
     return (
         case("the machine of the chapter", [math.log(2), 0.0, 0.0], [1.0, 2.0, 4.0]),
         case("one arm", [0.7], [3.0]),
