@@ -8,6 +8,7 @@ its module ``measured``.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def states_of(project: Path, root: Path) -> dict[str, dict[str, Any]]:
         content = json.loads(notebook.read_text(encoding="utf-8"))
         page = notebook.relative_to(project).as_posix()
         try:
-            read = results_read(content, project)
+            read = results_read(content, (project, root))
             for file in {*read, *measured_files(content)} - found["results"].keys():
                 # A page that is built elsewhere may name a result of this checkout.
                 results = others if (project / file).is_file() else own
@@ -78,10 +79,15 @@ def states_of(project: Path, root: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def results_read(notebook: dict[str, Any], project: Path) -> list[str]:
+def results_read(notebook: dict[str, Any], roots: Sequence[Path]) -> list[str]:
     """The results that a stored notebook read, by their paths from the project.
 
     What else it read in a folder of results (metrics, weights) must lie beside a stamped one.
+
+    Args:
+        notebook: nbformat 4, as a plain dict.
+        roots: where results are looked for, in this order: the book's folder and, of a book that
+            is built elsewhere, the checkout that its pages ran in.
 
     Raises:
         UserError: such a file lies beside no result, or beside one without a stamp.
@@ -91,8 +97,9 @@ def results_read(notebook: dict[str, Any], project: Path) -> list[str]:
     files = [file for file in stamp.get("reads", {}) if FOLDER in Path(file).parts[:-1]]
     results = sorted(file for file in files if file.endswith(".json"))
     for file in set(files) - set(results):
-        beside = sorted((project / file).parent.glob("*.json"))
-        if not beside:
+        folders = ((root / file).parent for root in roots)
+        beside = next(filter(None, (sorted(folder.glob("*.json")) for folder in folders)), None)
+        if beside is None:
             raise UserError(f"{file} was read, but no stamped result lies beside it")
         for result in beside:
             stamp_of(result)

@@ -60,6 +60,9 @@ class Parallel(ABC):
         what lies outside of all blocks. All others move the whole model first, in the precision
         that it has: ZeRO needs room for that, although less is left when it has cut its share.
 
+        Gradients that an earlier training left in the model are dropped: the first step would add
+        them to its own.
+
         Args:
             model: the same weights on every rank; changed in place.
             make_optimiser: from parameters to an optimiser of torch.
@@ -73,6 +76,7 @@ class Parallel(ABC):
                 "model: all its parameters are frozen; a model that does not learn goes to "
                 "`frozen`, which makes no optimiser and no reducer"
             )
+        model.zero_grad(set_to_none=True)
         self._plain = self._place(model)
         prepare_blocks(model, self.config)
         self._wrap(model, make_optimiser)

@@ -230,6 +230,7 @@ def test_training_scripts_understand_a_revision(name, load, monkeypatch):
         config = train.Config(model=model)
         if load is None:  # its model is loaded apart, by name or from a stage's folder
             monkeypatch.setattr(train, "random_pairs", lambda config: [])
+            monkeypatch.setattr(train, "TokenizerVocabulary", lambda tokenizer: tokenizer)
             train.load_data(train.Config(model=model, data="random"))
             with pytest.raises(AskedError):
                 train.language_model(config, model, learns=True)

@@ -22,13 +22,30 @@ def by_length(problems, completions):
     return [one.length / 7 for one in completions]
 
 
-def trainer(reward_fn=by_length, problems=QUESTIONS, reference=None, **changes):
+def trainer(reward_fn=by_length, problems=QUESTIONS, reference=None, policy=None, **changes):
     settings = RLHFConfig(**{"updates": 3, "prompts": 6, "max_new_tokens": 7} | changes)
     return RLHFTrainer(
-        model(), VOCABULARY, problems, reward_fn, settings,
+        policy or model(), VOCABULARY, problems, reward_fn, settings,
         reference=model(7) if reference is None else reference,
         value=ScalarModel.from_causal(model(1), head="random", seed=5), generator=generator(),
     )  # fmt: skip
+
+
+def sft(net):
+    settings = SFTConfig(steps=3, batch_size=4, learning_rate=1e-2)
+    return SFTTrainer(net, examples(8), settings, pad_id=PAD, generator=generator())
+
+
+@pytest.mark.parametrize("make", [lambda net: trainer(policy=net), sft])
+def test_gradients_of_an_earlier_training_are_not_added_to_the_first_step(make):
+    clean, used = model(), model()
+    for weights in used.parameters():
+        weights.grad = torch.full_like(weights, 3.0)
+    first, second = make(clean), make(used)
+    first.step()
+    second.step()
+    pairs = zip(clean.parameters(), used.parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)
 
 
 def timeless(history):

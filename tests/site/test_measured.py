@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -111,6 +112,20 @@ def test_a_page_that_read_figures_without_a_stamp_stops_the_build(
     read_result(book, file)
     with pytest.raises(measured.UnknownResultError, match=rf"02_other\.ipynb: .*{message}"):
         measured.write_states(book)
+
+
+def test_a_book_that_is_built_elsewhere_reads_beside_the_results_of_the_checkout(
+    book: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    weights = "studies/results/policy.pt"
+    read_result(book, weights)
+    write(book, "notebooks/01_small.ipynb", json.dumps({"cells": []}))
+    copy = tmp_path_factory.mktemp("copy")
+    shutil.copytree(book / "notebooks", copy / "notebooks")
+    assert measured.states_of(copy, book)["results"] == {}
+    (book / "studies" / "results" / "curve.json").unlink()
+    with pytest.raises(measured.UnknownResultError, match=f"{weights} was read, but no stamped"):
+        measured.states_of(copy, book)
 
 
 def test_a_page_ends_with_what_it_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
