@@ -1,6 +1,7 @@
 """Several processes on this machine, from a test or a notebook: results come back, none is left."""
 
 import contextlib
+import gc
 import itertools
 import os
 import pickle
@@ -89,6 +90,7 @@ def _child(
     environment: dict[str, str],
 ) -> None:
     os.setpgid(0, 0)  # what this process starts is ended with it
+    gc.freeze()  # what the server imported lives on; no collection need look through it here
     os.environ.update(environment)
     os.environ.update(
         RANK=str(rank),
