@@ -1,4 +1,4 @@
-"""Shared by the studies of chapter 23: bases, arms, and their runs.
+"""Shared by the studies of chapters 23 and 24: bases, arms, and their runs.
 
 A base is a tiny transformer after supervised lessons on texts with planted faults (see
 ``nbkit.envs.arithmetic``); every arm of a seed starts from the same weights and is asked the same

@@ -1,4 +1,4 @@
-"""What the heads of chapter 23's studies share: a few small updates of some arms."""
+"""What the heads of GRPO's studies share: a few small updates of some arms."""
 
 import tempfile
 from collections.abc import Mapping

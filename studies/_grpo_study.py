@@ -1,4 +1,4 @@
-"""How a study of chapter 23 is measured: its bases, then its arms, beside each other."""
+"""How a study of GRPO is measured: its bases, then its arms, beside each other."""
 
 import math
 from collections.abc import Mapping, Sequence

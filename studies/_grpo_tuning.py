@@ -1,4 +1,4 @@
-"""How the recipe of chapter 23 was tuned: supervised settings, then GRPO, on seeds 100 to 103.
+"""How the recipe of chapter 24 was tuned: supervised settings, then GRPO, on seeds 100 to 103.
 
     python -m studies._grpo_tuning --jobs 64 --out FILE.json
 

@@ -1,5 +1,5 @@
-# Generated, sha256 b169de59e2fb276a
-"""Training script of the job `grpo_gsm8k`, tangled from notebooks/23_rlvr.md.
+# Generated, sha256 bebae1ab2a3db6a4
+"""Training script of the job `grpo_gsm8k`, tangled from notebooks/24_grpo.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
 YAML file with values for the fields of `Config`.

@@ -1,4 +1,4 @@
-"""The task of chapter 23 end to end: teach a tiny model the form, then measure it."""
+"""The task of chapter 24 end to end: teach a tiny model the form, then measure it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -18,7 +18,7 @@ from nbkit.generate import generate
 from nbkit.rewards.answers import extract_answer
 from nbkit.text.policies_hf import tiny_model
 
-pytestmark = pytest.mark.chapter(23)
+pytestmark = pytest.mark.chapter(24)
 
 
 def test_the_worked_example():

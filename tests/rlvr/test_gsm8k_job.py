@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from nbkit.data.gsm8k import write_gsm8k
 from nbkit.envs.word_problems import draw_stories
 
-pytestmark = [pytest.mark.slow, pytest.mark.chapter(23)]
+pytestmark = [pytest.mark.slow, pytest.mark.chapter(24)]
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "cluster_scripts" / "grpo_gsm8k" / "train.py"
 SPEC = spec_from_file_location("grpo_gsm8k_train", SCRIPT)

@@ -9,7 +9,7 @@ import yaml
 
 from nbkit.memory import FP32, SHAPES, Precision, Training, generation_peak, training_peak
 
-pytestmark = pytest.mark.chapter(23)
+pytestmark = pytest.mark.chapter(24)
 JOB = Path(__file__).parents[2] / "cluster_scripts" / "grpo_gsm8k" / "job.yaml"
 PROMPT = 300  # tokens: the template, the instruction and a long question of GSM8K
 # Autocast: what the optimiser steps is float32, and beside the weights lie their bfloat16 copies.

@@ -13,7 +13,7 @@ from nbkit.trainers.grpo import train, variant
 from nbkit.trainers.rlhf import RLHFTrainer
 from nbkit.trainers.rlhf_config import RLHFConfig
 
-pytestmark = [pytest.mark.slow, pytest.mark.chapter(23)]
+pytestmark = [pytest.mark.slow, pytest.mark.chapter(24)]
 
 VOCABULARY = ArithmeticVocabulary()
 PAIRS = {"seed": 0, "terms": (2, 2)}

@@ -12,7 +12,7 @@ from nbkit.trainers.grpo import GRPOTrainer, train
 from nbkit.trainers.grpo_variants import VARIANTS
 from tests.rlvr.small import PROBLEMS, VOCABULARY, by_length, config, generator, model
 
-pytestmark = pytest.mark.chapter(23)
+pytestmark = pytest.mark.chapter(24)
 
 
 def trainer(settings, problems=PROBLEMS):

@@ -12,7 +12,7 @@ from nbkit.trainers.grpo_batch import PromptStream, sample_batch
 from nbkit.trainers.grpo_scoring import Completion, has_signal, overlong_penalty, score
 from tests.rlvr.small import PROBLEMS, VOCABULARY, by_length, config, generator, model
 
-pytestmark = pytest.mark.chapter(23)
+pytestmark = pytest.mark.chapter(24)
 
 
 def sample(reward_fn, settings, problems=PROBLEMS, seed=0):

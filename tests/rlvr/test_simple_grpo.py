@@ -11,7 +11,7 @@ from nbkit.trainers.grpo_update import completion_logprobs
 from nbkit.trainers.reference_server import ReferenceServer, pack, unpack
 from tests.rlvr.small import hand_made, model
 
-pytestmark = pytest.mark.chapter(23)
+pytestmark = pytest.mark.chapter(23, 24)
 
 
 def form(answer, thought="t"):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 pytest.importorskip("trl")
-pytestmark = [pytest.mark.slow, pytest.mark.chapter(23)]
+pytestmark = [pytest.mark.slow, pytest.mark.chapter(24)]
 
 from datasets import Dataset  # noqa: E402
 from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402

@@ -30,7 +30,7 @@ from tests.rlvr.small import (
     model,
 )
 
-pytestmark = pytest.mark.chapter(23)
+pytestmark = pytest.mark.chapter(24)
 
 
 def gradient(net):

@@ -10,7 +10,7 @@ from nbkit.trainers.grpo_variants import VARIANTS, variant
 from tests.rlvr.oracle import advantages as their_advantages
 from tests.rlvr.oracle import loss as their_loss
 
-pytestmark = pytest.mark.chapter(23)
+pytestmark = pytest.mark.chapter(24)
 LENGTHS = [5, 1, 3, 6, 2, 6, 4, 4]
 REWARDS = [1.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 0.5]
 

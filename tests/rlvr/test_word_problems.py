@@ -10,7 +10,7 @@ from nbkit.data.gsm8k import load_gsm8k, write_gsm8k
 from nbkit.envs.word_problems import StoryVocabulary, draw_stories, story_corpus
 from nbkit.rewards.simple_grpo import reward
 
-pytestmark = pytest.mark.chapter(23)
+pytestmark = pytest.mark.chapter(24)
 ROW = {
     "question": "Nia packs 6 boxes of 7 pears. How many pears is that?",
     "answer": "She packs 6*7=<<6*7=42>>42 pears.\n#### 42",

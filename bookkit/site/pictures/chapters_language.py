@@ -60,7 +60,28 @@ def dpo() -> str:
     return drawing(*shapes)
 
 
-def rlvr() -> str:
+def verifiers() -> str:
+    """Three answers to 58 + 77 at a gate that accepts one number and nothing else."""
+    gate = 150.0
+    shapes = [
+        line([(gate, 8), (gate, HEIGHT - 8)], "rule", 5),
+        words(gate + 12, 15, "verifier", size=10, anchor="start"),
+    ]
+    for place, (answer, passes) in enumerate((("135", True), ("58+77", False), ("1 2 3 …", False))):
+        y, tone = 28.0 + 34 * place, "build" if passes else "break"
+        shapes += [box(14, y - 13, 68, 26, "none", tone, 4), words(48, y + 4, answer, size=11.5)]
+        shapes.append(arrow((88, y), (WIDTH - 44 if passes else gate - 6, y), tone))
+        if passes:
+            shapes.append(
+                line([(WIDTH - 34, y), (WIDTH - 29, y + 5), (WIDTH - 19, y - 7)], tone, 2.4)
+            )
+        else:
+            shapes.append(line([(gate + 18, y - 5), (gate + 28, y + 5)], tone, 2.4))
+            shapes.append(line([(gate + 18, y + 5), (gate + 28, y - 5)], tone, 2.4))
+    return drawing(*shapes)
+
+
+def grpo() -> str:
     """Eight checked answers to one question; advantages are standardised within the group."""
     rewards = [1, 0, 0, 1, 0, 1, 0, 0]
     mean, deviation = statistics.fmean(rewards), statistics.pstdev(rewards)

@@ -8,7 +8,7 @@ from bookkit.exercises.exercise import Case, Check, Output, edit, edits
 
 NUMBER = re.compile(
     r"([+-]?)(?:((?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+)"
-    r"|([0-9]+)/([0-9]+))(%?)"
+    r"|([0-9]+)/([0-9]+))%?"
 )
 
 
@@ -17,14 +17,14 @@ def read_number(text: str) -> Fraction | None:
     match = NUMBER.fullmatch(text.strip())
     if match is None:
         return None
-    sign, plain, above, below, percent = match.groups()
+    sign, plain, above, below = match.groups()
     if plain is not None:
         value = Fraction(plain.replace(",", ""))
     elif int(below) == 0:
         return None
     else:
         value = Fraction(int(above), int(below))
-    return (-value if sign == "-" else value) / (100 if percent else 1)
+    return -value if sign == "-" else value
 
 
 def oracle(answer: str, gold: str) -> bool:
@@ -38,13 +38,12 @@ def oracle(answer: str, gold: str) -> bool:
         text = text.strip()
         sign = -1 if text[:1] == "-" else 1
         text = text[1:] if text[:1] in ("-", "+") else text
-        below = 100 if text[-1:] == "%" else 1
-        text = text[:-1] if text[-1:] == "%" else text
+        text = text[:-1] if text[-1:] == "%" else text  # a unit, which changes nothing
         if "/" in text:
             top, _, bottom = text.partition("/")
             if not whole(top) or not whole(bottom) or int(bottom) == 0:
                 return None
-            return sign * int(top), below * int(bottom)
+            return sign * int(top), int(bottom)
         front, point, behind = text.partition(".")
         if (point and not whole(behind)) or (not point and not front):
             return None
@@ -55,7 +54,7 @@ def oracle(answer: str, gold: str) -> bool:
             return None
         if front and not all(whole(group) for group in groups):
             return None
-        return sign * int("".join(groups) + behind), below * 10 ** len(behind)
+        return sign * int("".join(groups) + behind), 10 ** len(behind)
 
     ours, theirs = read(answer), read(gold)
     return ours is not None and theirs is not None and ours[0] * theirs[1] == theirs[0] * ours[1]
@@ -72,6 +71,7 @@ def cases(draw: Draw) -> Case:
     spelt = [
         f"{sign}{top}/{bottom}",
         f"{sign}{3 * top}/{3 * bottom}",
+        f"{gold}%",
         f"{sign}{100 * top // bottom}%",
         f" {gold} ",
         gold.replace(",", ""),
@@ -101,6 +101,9 @@ def edges() -> tuple[Case, ...]:
         ("0.3333333333", "1/3"),
         ("50%", "0.5"),
         ("50%", "50"),
+        ("50", "50%"),
+        ("50%", "50%"),
+        ("0.5", "50%"),
         (".5", "0.5"),
         ("12.", "12"),
         ("9007199254740993", "9007199254740992"),
@@ -112,7 +115,10 @@ def edges() -> tuple[Case, ...]:
         ("18 dollars", "18"),
         (" 18 ", "18"),
         ("-0", "0"),
+        ("1/2%", "0.5"),
         ("1/2%", "0.005"),
+        ("%", "0"),
+        ("50%%", "50"),
         ("2*9", "18"),
     )
     return tuple(Case(f"{a!r} and {g!r}", {"answer": a, "gold": g}) for a, g in pairs)
@@ -173,10 +179,15 @@ CHECK = Check(
             "the sign is lost, so that 7 passes for -7: read it with the number",
         ),
         edit(
-            "percent ignored",
-            "100 if percent",
-            "1 if percent",
-            "the percent sign is dropped: 50% is one half here, not fifty",
+            "percent divides",
+            "    value = read_number(answer)\n"
+            "    return value is not None and value == read_number(gold)",
+            "    value, wanted = read_number(answer), read_number(gold)\n"
+            "    if value is None or wanted is None:\n"
+            "        return False\n"
+            '    percent = [100 if "%" in text else 1 for text in (answer, gold)]\n'
+            "    return value / percent[0] == wanted / percent[1]",
+            "the percent sign divides by 100: it is a unit here, so that 50% is 50, not one half",
         ),
         edit(
             "percent either way",
@@ -186,8 +197,17 @@ CHECK = Check(
             "    if value is None or wanted is None:\n"
             "        return False\n"
             '    percent = [100 if "%" in text else 1 for text in (answer, gold)]\n'
-            "    return value == wanted or value * percent[0] == wanted * percent[1]",
-            "50% passes for one half and for fifty: decide on one, or the policy need not",
+            "    return value == wanted or value / percent[0] == wanted / percent[1]",
+            "50% passes for one half and for fifty: take one reading, or wrong answers pass",
+        ),
+        edit(
+            "percent not read",
+            "    value = read_number(answer)\n"
+            "    return value is not None and value == read_number(gold)",
+            "    value = read_number(answer)\n"
+            '    bare = "%" not in answer and "%" not in gold\n'
+            "    return bare and value is not None and value == read_number(gold)",
+            "a number with a percent sign is refused: the sign is a unit, and 50% is 50",
         ),
         edits(
             "any comma",

@@ -19,7 +19,7 @@ def oracle(completion: str, gold: str) -> Pair:
     form = form and bool(completion[a + 7 : b].strip()) and bool(completion[c + 8 : d].strip())
 
     def value(text: str) -> tuple[int, int] | None:
-        text = text.strip()
+        text = text.strip().removesuffix("%")  # a unit, which changes nothing
         negative = text.startswith("-")
         text = text[1:] if text[:1] in ("-", "+") else text
         if text.count("/") == 1:
@@ -83,6 +83,8 @@ def edges() -> tuple[Case, ...]:
         ("a decimal without a zero", form("half", ".5"), "0.5"),
         ("rounded", form("a third", "0.333"), "1/3"),
         ("a fraction", form("half", "2/4"), "0.5"),
+        ("a percent sign", form("half of them", "50%"), "50"),
+        ("a percent sign as a division", form("half of them", "50%"), "0.5"),
         ("only the thought is right", form("it is 7", "none"), "7"),
         ("a number behind the answer", form("6 + 1", "8") + " 7", "7"),
         ("right, with words", form("6 + 1", "8 or 7"), "7"),
