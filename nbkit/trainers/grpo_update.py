@@ -142,7 +142,9 @@ def prepare(
 
     Returns:
         the batch with advantages; importance weights (R, T) or None; metrics: "kl" (k3 of policy
-        and reference at sampling time, mean of the tokens), "importance_weight" (mean).
+        and reference at sampling time, mean of the tokens); with an importance cap
+        "importance_weight" (mean) and "sampler_error", the largest |log pi_trainer -
+        log pi_sampler| of a token.
 
     """
     metrics: dict[str, float] = {}
@@ -154,6 +156,8 @@ def prepare(
             trained, batch.logprobs, batch.mask, high=config.importance_cap
         )
         metrics["importance_weight"] = masked_mean(weights, batch.mask).item()
+        apart = torch.where(batch.mask, trained - batch.logprobs, 0.0)
+        metrics["sampler_error"] = apart.abs().max().item()
         batch = replace(batch, logprobs=trained)
     penalty = None
     if reference is not None:
