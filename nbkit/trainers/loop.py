@@ -5,7 +5,6 @@ learners, each a ``nbkit.parallel.Parallel``; the rest is in ``state_dict``. ``r
 a page, ``fit`` that of a job.
 """
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -17,12 +16,11 @@ from tqdm import tqdm
 
 from nbkit.parallel.base import Parallel
 from nbkit.runs.checkpoint_file import check_configuration
-from nbkit.runs.limits import StepLimits
 from nbkit.runs.samples import Sample
 from nbkit.trainers import checkpoint as checkpoints
 from nbkit.trainers.data_order import PromptStream
 from nbkit.trainers.protocols import JobRun, Metrics, peak_memory
-from nbkit.trainers.watch import Watch
+from nbkit.trainers.watch import watch_job, watch_page
 
 SAMPLES = 4  # of a step
 
@@ -141,7 +139,7 @@ class Trainer(ABC):
             checkpoints.resume(checkpoint, self)
         every = checkpoint_every or self.save_every
         label = description or self.description
-        watch = Watch(self, StepLimits(), _warn)
+        watch = watch_page(self)
         with tqdm(total=self.planned, desc=label, disable=not progress, mininterval=5) as bar:
             bar.update(self.done)
             while not self.finished:
@@ -197,9 +195,7 @@ class Trainer(ABC):
 
         """
         checkpoints.resume_run(run, self)
-        tell = _print if run.is_main else _ignore
-        folder = run.folder if run.is_main else None
-        watch = Watch(self, run.limits, tell, folder=folder, always=True)
+        watch = watch_job(self, run)
         while not self.finished:
             with run.timed("step"):
                 metrics = self.step()
@@ -210,8 +206,10 @@ class Trainer(ABC):
                 with run.timed("measure"):
                     metrics |= measure()
             run.log(step, {k: v for k, v in metrics.items() if k != "step"})
-            if samples_every and (step == 1 or self.finished or step % samples_every == 0):
-                run.samples(step, self.samples(SAMPLES) if samples is None else samples())
+            due = samples_every and (step == 1 or self.finished or step % samples_every == 0)
+            if due and run.folder is not None:
+                with run.timed("samples"):
+                    run.samples(step, self.samples(SAMPLES) if samples is None else samples())
             watch.look()
             if watch.stop_reason is not None:
                 run.stop(watch.stop_reason)
@@ -225,19 +223,6 @@ class Trainer(ABC):
             if failed is not None:
                 raise RuntimeError(failed)
         return self.history
-
-
-def _warn(words: str) -> None:
-    # Explicitly, so that a page keeps no path of the machine on which it ran.
-    warnings.warn_explicit(words, UserWarning, "nbkit.trainers", 1)
-
-
-def _print(words: str) -> None:
-    print(words, flush=True)
-
-
-def _ignore(words: str) -> None:
-    """What other ranks than the first do with words."""
 
 
 class StreamTrainer(Trainer):

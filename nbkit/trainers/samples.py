@@ -55,9 +55,19 @@ def noted_samples(
 
 
 def prompt_text(problem: Problem | EncodedProblem, vocabulary: Vocabulary) -> str:
-    """The prompt as text, decoded where a problem holds ids alone."""
+    """The prompt as text, decoded where a problem holds ids alone; a turn of a chat ends a line."""
     text = getattr(problem, "prompt", None)
-    return text if isinstance(text, str) else vocabulary.decode(prompt_ids(problem, vocabulary))
+    if isinstance(text, str):
+        return text
+    eos = vocabulary.eos_id
+    ends = {eos} if isinstance(eos, int) else set(eos)
+    turns: list[list[int]] = [[]]
+    for token in prompt_ids(problem, vocabulary):
+        if token in ends:
+            turns.append([])
+        else:
+            turns[-1].append(token)
+    return "\n".join(vocabulary.decode(turn) for turn in turns if turn)
 
 
 def answers(

@@ -5,6 +5,7 @@ step counts in "skipped" its gradients that were not finite, on which no step wa
 in the metrics, which a checkpoint keeps, so a run that goes on counts on.
 """
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,7 +14,7 @@ import torch
 
 from nbkit.runs.limits import StepLimits
 from nbkit.runs.samples import Sample, as_text
-from nbkit.trainers.protocols import Metrics
+from nbkit.trainers.protocols import JobRun, Metrics
 
 ADVICE = "start from a supervised model, take easier prompts, or give partial credit"
 FIRST_SAMPLES = 3
@@ -173,3 +174,30 @@ class Watch:
             f"{row} steps in a row whose loss or gradient's norm is not finite; no step was taken "
             "on them. Look at their batches, the logits and the learning rate"
         )
+
+
+def watch_page(trainer: Watched) -> Watch:
+    """What a page is told, by warnings, and only of faults."""
+    return Watch(trainer, StepLimits(), warn)
+
+
+def watch_job(trainer: Watched, run: JobRun) -> Watch:
+    """What the first rank of a job prints; a run without a folder is that of a page."""
+    if run.folder is None:
+        return Watch(trainer, run.limits, warn if run.is_main else _nothing)
+    if not run.is_main:
+        return Watch(trainer, run.limits, _nothing)
+    return Watch(trainer, run.limits, _say, folder=run.folder, always=True)
+
+
+def warn(words: str) -> None:
+    """Warn without naming a line, so that a page keeps no path of the machine on which it ran."""
+    warnings.warn_explicit(words, UserWarning, "nbkit.trainers", 1)
+
+
+def _say(words: str) -> None:
+    print(words, flush=True)
+
+
+def _nothing(words: str) -> None:
+    """What other ranks than the first do with words."""

@@ -12,7 +12,7 @@ from nbkit.runs.run import Run
 from nbkit.runs.samples import read_samples
 from nbkit.text.policies_value import ScalarModel
 from nbkit.trainers.rlhf import RLHFConfig, RLHFTrainer
-from nbkit.trainers.samples import answers
+from nbkit.trainers.samples import answers, prompt_text
 from nbkit.trainers.sft import SFTConfig, SFTTrainer
 from tests.rlhf.small import PAD, VOCABULARY, examples, generator, model
 
@@ -53,6 +53,14 @@ def test_what_a_model_answers_while_it_learns_from_examples(tmp_path):
     without = sft(tmp_path / "b")
     assert without.history == one.history  # asking draws nothing
     assert not (tmp_path / "b" / "samples.jsonl").exists()
+
+
+def test_a_prompt_that_is_ids_is_shown_whole():
+    """A chat's turns end in an EOS; ``decode`` alone would stop at the first."""
+    ids = QUESTIONS[0].prompt_ids
+    twice = Example((*ids, VOCABULARY.eos_id, *ids), ())
+    words = VOCABULARY.decode(ids)
+    assert prompt_text(twice, VOCABULARY) == f"{words}\n{words}" and words
 
 
 def ppo(reward_fn, **changes):

@@ -292,3 +292,14 @@ def test_an_infinite_loss_takes_no_step_although_its_gradient_is_finite():
     one.parallel.backward(logits.sum() + torch.tensor(torch.inf))
     assert math.isnan(one.parallel.try_step())
     assert all(torch.equal(a, b) for a, b in zip(before, one.model.parameters(), strict=True))
+
+
+def test_a_page_that_calls_a_job_is_told_only_of_faults(recwarn, capsys):
+    def never():
+        raise AssertionError
+
+    with Run.start({}, seeds=(0,)) as run:
+        trainer(updates=2).fit(run, save_every=1, samples=never)
+    assert not [w for w in recwarn if w.category is UserWarning] and not capsys.readouterr().out
+    with pytest.warns(UserWarning, match="first batch: 0%"), Run.start({}, seeds=(0,)) as run:
+        trainer(equal, updates=1).fit(run, save_every=1)
