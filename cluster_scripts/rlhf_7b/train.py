@@ -1,4 +1,4 @@
-# Generated, sha256 094b3708e26f27da
+# Generated, sha256 b52c85d36b929e95
 """Training script of the job `rlhf_7b`, tangled from notebooks/21_rlhf.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -32,6 +32,7 @@ from nbkit.text.vocabulary import TokenizerVocabulary
 from nbkit.trainers.loop import Trainer
 from nbkit.trainers.reward_model import RewardModelConfig, RewardModelTrainer
 from nbkit.trainers.rlhf import RLHFConfig, RLHFTrainer
+from nbkit.trainers.samples import answers
 from nbkit.trainers.sft import SFTConfig, SFTTrainer
 
 TINY = ModelShape(2, 32, 64, 2, 1, 16, 160, True, True)
@@ -170,9 +171,11 @@ def adapted(model: nn.Module, config: Config):
     return model
 
 
-def finish(trainer: Trainer, run: Run, config: Config, words: TokenizerVocabulary) -> None:
+def finish(
+    trainer: Trainer, run: Run, config: Config, words: TokenizerVocabulary, samples=None
+) -> None:
     """Train in the run to the end, and write the model and its tokenizer."""
-    trainer.fit(run, save_every=config.save_every)
+    trainer.fit(run, save_every=config.save_every, samples=samples)
     if run.folder is not None and config.data != "random":
         write_model(trainer.parallel, run.output, dtype=config.precision)
         words.tokenizer.save_pretrained(run.output)
@@ -200,7 +203,12 @@ def run_sft(run: Run, config: Config, world: World) -> dict:
         generator=source(config),
         parallel=back_end(config, world),
     )
-    finish(trainer, run, config, words)
+    samples = None
+    if config.data != "random":
+        asked = [Example(pair.prompt_ids, ()) for pair in pairs[:4]]
+        limit = config.max_new_tokens
+        samples = answers(trainer.parallel, words, asked, max_new_tokens=limit)
+    finish(trainer, run, config, words, samples)
     return {"loss": trainer.history[-1]["loss"]}
 
 

@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from nbkit.cluster.quoting import SHELL_PREFIXES, SHELL_VARIABLES
+from nbkit.runs.limits import StepLimits
 
 Backend = Literal[
     "single",
@@ -109,7 +110,7 @@ class Slurm(Part):
 
 
 class Limits(Part):
-    """Where the job stops by itself, all attempts counted together."""
+    """Where the job stops by itself: all attempts together, and steps in a row without use."""
 
     requeues: int = Field(default=3, ge=0, le=100)
     hours: float | None = Field(
@@ -120,6 +121,8 @@ class Limits(Part):
     )
     cost: float | None = Field(default=None, gt=0, le=MOST_COST, allow_inf_nan=False, strict=False)
     currency: Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}$")] = "USD"
+    silent_steps: int = Field(default=StepLimits.silent_steps, ge=0, le=1_000_000)  # 0: never
+    bad_batches: int = Field(default=StepLimits.bad_batches, ge=1, le=1_000_000)
 
 
 class Stage(Part):

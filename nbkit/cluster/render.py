@@ -15,7 +15,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from nbkit.cluster.deepspeed_config import ds_config
 from nbkit.cluster.job import SECONDS_AN_HOUR, Job
 from nbkit.cluster.job_file import JobError, load_job, variant_names
 from nbkit.cluster.quoting import comment, sh
+from nbkit.runs.limits import StepLimits
 
 JOB_FILE, SCRIPT, LAUNCH = "job.yaml", "train.py", "launch"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
@@ -94,6 +95,7 @@ def render(
         "root": f"{here}/{sh(os.path.relpath(root, launch))}" if inside else sh(root),
         "facts": json.dumps(facts(job, folder.name, variant)),
         "budget_comment": budget_comment(job),
+        "step_limits": step_limits(job),
         "mark": MARK,
     }
     names = ["torchrun.sh", "slurm.sbatch"]
@@ -191,6 +193,14 @@ def budget_comment(job: Job) -> str:
             words += f", {cost:.2f} {job.limits.currency}"
         words += ")"
     return words
+
+
+def step_limits(job: Job) -> str:
+    """The limits of steps in a row, as ``nbkit.runs.limits`` reads them; "": its own."""
+    limits = StepLimits(job.limits.silent_steps, job.limits.bad_batches)
+    if limits == StepLimits():
+        return ""
+    return ",".join(f"{name}={value}" for name, value in asdict(limits).items())
 
 
 def facts(job: Job, name: str, variant: str) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""A run folder becomes what the book keeps: curves, and a small result.json with its stamp."""
+"""A run folder becomes what the book keeps: curves, and a small result.json with its stamp.
+
+Of a language model a few samples are kept too: of the first step that has some, of the middle and
+of the last.
+"""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -12,10 +16,12 @@ from nbkit import plots
 from nbkit.runs import digits, provenance
 from nbkit.runs.metrics_file import Row
 from nbkit.runs.run_folder import RunFolder, StageFolder
+from nbkit.runs.samples import Sample
 
 CURVE_POINTS = 200
 NOT_PLOTTED = ("step", "seconds")
 COLUMNS, PANELS = 3, 12
+SAMPLES, SAMPLE_LETTERS = 3, 2000  # of a step, and of a text
 STAMPED = ("config", "seeds", "device_name")
 
 
@@ -117,6 +123,31 @@ def thin(rows: Sequence[Row], points: int = CURVE_POINTS) -> list[Row]:
     return [rows[round(i * (len(rows) - 1) / (points - 1))] for i in range(points)]
 
 
+def chosen_samples(samples: Sequence[tuple[int, Sample]]) -> list[dict[str, Any]]:
+    """A few samples of the first, the middle and the last step that has any."""
+    steps = list(dict.fromkeys(step for step, _ in samples))
+    shown = dict.fromkeys(steps[i] for i in (0, len(steps) // 2, -1)) if steps else {}
+    found: list[dict[str, Any]] = []
+    for wanted in shown:
+        own = [sample for step, sample in samples if step == wanted][:SAMPLES]
+        found += [
+            {
+                "step": wanted,
+                "prompt": one.prompt[:SAMPLE_LETTERS],
+                "text": one.text[:SAMPLE_LETTERS],
+                "reward": _kept(one.reward),
+                "parts": {name: _kept(value) for name, value in one.parts.items()},
+                "advantage": _kept(one.advantage),
+            }
+            for one in own
+        ]
+    return found
+
+
+def _kept(value: float | None) -> float | str | None:
+    return None if value is None else digits.kept(value)
+
+
 def _stage_result(stage: StageFolder) -> dict[str, Any]:
     """The result and the curves, as columns, of one stage."""
     stage.finished_json("stamp.json", *STAMPED)
@@ -125,6 +156,7 @@ def _stage_result(stage: StageFolder) -> dict[str, Any]:
     if not isinstance(stamp, dict) or any(name not in stamp for name in STAMPED):
         raise ValueError(f"{stage.path / 'result.json'}: its stamp lacks one of {STAMPED}")
     names = ["step", "seconds", *metric_names(stage.rows)]
+    samples = chosen_samples(stage.samples)
     rows = thin(stage.rows)
     return {
         "result": result,
@@ -137,4 +169,5 @@ def _stage_result(stage: StageFolder) -> dict[str, Any]:
             name: [digits.kept(row[name]) if name in row else None for row in rows]
             for name in names
         },
+        **({"samples": samples} if samples else {}),
     }

@@ -146,11 +146,14 @@ class Parallel(ABC):
 
         Args:
             loss: this rank's part: local sum over global count. The parts of all ranks and all
-                micro-batches add up to the loss of the batch.
+                micro-batches add up to the loss of the batch. One that is not finite makes the
+                whole gradient nan, on all ranks, so that no step can be taken on it.
 
         """
         # Every back-end averages gradients over the ranks; here that division is undone, visibly.
-        self._backward(loss * self.world.size)
+        # An infinite loss can have a finite gradient: nan takes that away, without asking the GPU.
+        factor = torch.full_like(loss, self.world.size, requires_grad=False)
+        self._backward(loss * factor.masked_fill(~loss.detach().isfinite(), math.nan))
         self._has_gradients = True
 
     def _backward(self, loss: Tensor) -> None:
@@ -164,19 +167,31 @@ class Parallel(ABC):
             RuntimeError: a norm that is not finite; no step is taken.
 
         """
-        if not self._has_gradients:
-            raise ValueError(
-                "a step without a micro-batch: call `backward` for a part of the loss first; if no "
-                "rank has one, leave the step out"
-            )
-        self._has_gradients = False
-        norm = self._step(math.inf if max_norm is None else max_norm)
+        norm = self.try_step(max_norm)
         if not math.isfinite(norm):
             raise RuntimeError(
                 f"the gradient's norm is {norm}; no step was taken. Look at the logits, the "
                 "learning rate and the loss of this batch"
             )
         return norm
+
+    def try_step(self, max_norm: float | None = None) -> float:
+        """As ``step``; a norm that is not finite is returned, and then no step was taken.
+
+        The norm is that of the summed gradient, so all ranks get the same and decide alike. The
+        gradients are cleared either way; weights and optimiser are as they were.
+
+        Raises:
+            ValueError: no ``backward`` since the last step.
+
+        """
+        if not self._has_gradients:
+            raise ValueError(
+                "a step without a micro-batch: call `backward` for a part of the loss first; if no "
+                "rank has one, leave the step out"
+            )
+        self._has_gradients = False
+        return self._step(math.inf if max_norm is None else max_norm)
 
     def _step(self, max_norm: float) -> float:
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), max_norm)

@@ -4,6 +4,7 @@ Slurm sends SIGUSR1 some minutes before the time is up (``--signal``) and SIGTER
 nodes back. A signal can come at any instruction, so the handler only writes down which it was. A
 signal can also get lost, for one while Python still starts; so the launcher leaves a file ``STOP``
 in the run folder as well. ``touch RUN/STOP`` is also how a person ends a run in good order.
+A run can also ask itself, when its steps teach nothing (``limits``).
 What happens while the loop is in a long evaluation stands in ``last_step``.
 """
 
@@ -43,10 +44,14 @@ class Preemption:
 
     @property
     def reason(self) -> str | None:
-        """What asked to stop: the signal's name, "STOP file", or None."""
+        """What asked to stop: a signal's name, "STOP file", the run's own reason, or None."""
         if self._signal is None and self.stop_file is not None and self.stop_file.exists():
             return "STOP file"
         return self._signal
+
+    def ask(self, reason: str) -> None:
+        """Ask from inside; a signal that came before keeps its name."""
+        self._signal = self._signal or reason
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._signal = signal.Signals(number).name

@@ -20,6 +20,11 @@ def world_size() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def launched() -> bool:
+    """Whether a launcher started this process, be it the only one."""
+    return "WORLD_SIZE" in os.environ
+
+
 def check_group() -> None:
     """Make sure that several processes can talk.
 

@@ -9,6 +9,8 @@ loop stays a loop. Without a folder (on a page of the book) a run only remembers
         state                running, preempted, failed or finished
         events.jsonl         starts, resumptions, ends, with times and devices
         metrics.jsonl        one line a step
+        samples.jsonl        what a language model wrote at some steps
+        skipped/             batches on which no step could be taken
         checkpoints/         the two newest, each whole
         tensorboard/  plots/  output/
         stamp.json  result.json
@@ -29,10 +31,13 @@ import torch
 from nbkit.runs import lock, provenance
 from nbkit.runs.checkpoints import Checkpoint, newest_step, read_newest, write_folder
 from nbkit.runs.last_step import LastStep
+from nbkit.runs.limits import step_limits
 from nbkit.runs.metrics_file import Row, append_row, cut_after, drop_half_line, read_rows
 from nbkit.runs.preemption import STOP, Preempted, Preemption
-from nbkit.runs.ranks import any_rank, barrier, check_group, rank, world_size
+from nbkit.runs.ranks import any_rank, barrier, check_group, launched, rank, world_size
 from nbkit.runs.run_folder import LAUNCH_VARIABLE
+from nbkit.runs.samples import FILE as SAMPLES
+from nbkit.runs.samples import Sample, append_samples, cut_samples_after
 from nbkit.runs.trackers import Tracker, open_trackers
 
 FOLDER_VARIABLE = "NBKIT_RUN_FOLDER"
@@ -49,6 +54,7 @@ class Run:
         rank: of this process.
         world_size: processes in all.
         is_main: whether this is the rank that writes.
+        limits: steps in a row without use after which it ends.
 
     """
 
@@ -61,6 +67,7 @@ class Run:
         self.history: list[Row] = []
         self.rank, self.world_size = rank(), world_size()
         self.is_main = self.rank == 0
+        self.limits = step_limits()
         self._seeds = tuple(seeds)
         self._origin = provenance.start(
             seeds=seeds, config=self.config, watched=("nbkit", "cluster_scripts")
@@ -114,10 +121,16 @@ class Run:
         if found is not None:
             # A checkpoint that proved broken only when it was read leaves rows after this one.
             if self.is_main:
-                cut_after(self.folder / "metrics.jsonl", found.step)
+                self._cut(self.folder, found.step)
             self._remember(self.folder)
             self._event("resumed", step=found.step)
         return found
+
+    @staticmethod
+    def _cut(folder: Path, step: int) -> None:
+        """Drop what was written after a step, which is taken again."""
+        cut_after(folder / "metrics.jsonl", step)
+        cut_samples_after(folder / SAMPLES, step)
 
     def _remember(self, folder: Path) -> None:
         """Read the rows that the main rank has cut; every rank calls it."""
@@ -141,6 +154,17 @@ class Run:
             append_row(self.folder / "metrics.jsonl", row)
             for tracker in self._trackers:
                 tracker.log(step, {key: value for key, value in row.items() if key != "step"})
+
+    def samples(self, step: int, samples: Sequence[Sample]) -> None:
+        """Write what a language model wrote at a step; ranks other than 0 do nothing."""
+        if self.folder is not None and self.is_main and samples:
+            append_samples(self.folder / SAMPLES, step, samples)
+            for tracker in self._trackers:
+                tracker.samples(step, samples)
+
+    def stop(self, reason: str) -> None:
+        """Ask this run to stop, as a signal would: its next ``checkpoint`` saves and leaves."""
+        self._preemption.ask(reason)
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
@@ -193,7 +217,7 @@ class Run:
                 self._last_step.forget()
             self._save(step, state=state, write=write)
         if stopping:
-            raise Preempted(reason or "another rank was told", step, launched=self.world_size > 1)
+            raise Preempted(reason or "another rank was told", step, launched=launched())
 
     def _save(
         self,
@@ -280,7 +304,7 @@ class Run:
                 raise ValueError(f"{folder} has finished already; give the run another folder")
             self._compare(folder / "config.json")
             step = newest_step(folder / "checkpoints")
-            cut_after(folder / "metrics.jsonl", step)
+            self._cut(folder, step)
             drop_half_line(folder / "events.jsonl")
             self._trackers = open_trackers(folder, self.config, step, stage=self.stage)
             self._set_state("running", ranks=self.world_size, **provenance.devices())

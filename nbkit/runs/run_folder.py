@@ -9,6 +9,8 @@ from typing import Any
 
 from nbkit.runs.lock import is_held
 from nbkit.runs.metrics_file import Row, read_rows, whole_lines
+from nbkit.runs.samples import FILE as SAMPLES
+from nbkit.runs.samples import Sample, read_samples
 
 SECONDS_AN_HOUR = 3600
 FACTS = "job.json"
@@ -35,6 +37,11 @@ class StageFolder:
     def rows(self) -> list[Row]:
         """The metrics, one row a step."""
         return read_rows(self.path / "metrics.jsonl")
+
+    @cached_property
+    def samples(self) -> list[tuple[int, Sample]]:
+        """What a language model wrote at some steps; [] of other jobs."""
+        return read_samples(self.path / SAMPLES)
 
     @cached_property
     def events(self) -> list[dict[str, Any]]:

@@ -4,13 +4,16 @@
 environment, set by the launcher from `trackers` in job.yaml.
 """
 
+import json
 import os
 import secrets
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
 from nbkit.runs.run_folder import FACTS, read_json
+from nbkit.runs.samples import Sample, as_text
 
 VARIABLE = "NBKIT_TRACKERS"
 ID = "wandb_id"
@@ -18,10 +21,13 @@ KNOWN = ("tensorboard", "wandb")
 
 
 class Tracker(Protocol):
-    """What gets every row."""
+    """What gets every row, and the samples."""
 
     def log(self, step: int, row: dict[str, float]) -> None:
         """Write one row."""
+
+    def samples(self, step: int, samples: Sequence[Sample]) -> None:
+        """Write what a language model wrote at a step."""
 
     def close(self) -> None:
         """Write what is still in memory."""
@@ -40,6 +46,11 @@ class TensorBoard:
         """Write one row."""
         for name, value in row.items():
             self._writer.add_scalar(name, value, step)
+
+    def samples(self, step: int, samples: Sequence[Sample]) -> None:
+        """Write the samples under "Text", indented, so that Markdown leaves them as they are."""
+        text = "\n\n".join(map(as_text, samples))
+        self._writer.add_text("samples", "    " + text.replace("\n", "\n    "), step)
 
     def close(self) -> None:
         """Write what is still in memory."""
@@ -61,6 +72,7 @@ class WeightsAndBiases:
         job = root / FACTS
         facts = read_json(job) if job.exists() else {}
         names = (facts.get("job") or root.parent.name, root.name, stage)
+        self._wandb: Any = wandb
         self._run: Any = wandb.init(
             dir=str(folder),
             project=os.environ.get("WANDB_PROJECT") or facts.get("job"),
@@ -73,6 +85,15 @@ class WeightsAndBiases:
     def log(self, step: int, row: dict[str, float]) -> None:
         """Write one row."""
         self._run.log(row, step=step)
+
+    def samples(self, step: int, samples: Sequence[Sample]) -> None:
+        """Write the samples as a table, which joins the row of the step."""
+        columns = ["prompt", "text", "reward", "parts", "advantage"]
+        rows = [
+            [one.prompt, one.text, one.reward, json.dumps(dict(one.parts)), one.advantage]
+            for one in samples
+        ]
+        self._run.log({"samples": self._wandb.Table(columns=columns, data=rows)}, step=step)
 
     def close(self) -> None:
         """Tell the server that the run has ended."""

@@ -20,6 +20,7 @@ from nbkit.trainers.dpo_batch import (
     check_pairs,
     pair_batch,
     pair_scores,
+    refused_pairs,
     score_pairs,
 )
 from nbkit.trainers.dpo_config import KINDS, DPOConfig
@@ -181,15 +182,14 @@ class DPOTrainer(StreamTrainer):
     def step(self) -> Metrics:
         """Learn from one batch of pairs; return the metrics of this step, taken before it.
 
-        Raises:
-            RuntimeError: a gradient that is not finite; no step is taken on it.
-
+        "skipped" is 1 if loss or gradient is not finite and no step was taken.
         """
         start, rate = time.perf_counter(), self.learning_rate(self.done)
         set_rate(self.parallel.optimiser, rate)
         rows = self.stream.take(self.batch_size)
         loss, scores, reference = self.accumulate(rows)
-        norm = self.parallel.step(self.config.max_grad_norm)
+        norm = self.parallel.try_step(self.config.max_grad_norm)
+        self.refused = refused_pairs([self.pairs[row] for row in rows], norm)
         before = self.history[-1]["pairs"] if self.history else 0.0
         return self.note(
             {
@@ -198,6 +198,7 @@ class DPOTrainer(StreamTrainer):
                 "loss": loss,
                 **pair_metrics(scores, reference, self.config.beta),
                 "gradient_norm": norm,
+                "skipped": float(self.refused is not None),
                 "learning_rate": rate,
                 "seconds/step": time.perf_counter() - start,
             }

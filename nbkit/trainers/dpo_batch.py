@@ -5,8 +5,9 @@ each behind its own copy of the prompt. Padding stands on the right, so that a r
 not depend on its neighbours.
 """
 
+import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -135,3 +136,14 @@ def score_pairs(
         for start in range(0, len(pairs), batch_size)
     ]
     return PairScores(*(torch.cat(fields) for fields in zip(*parts, strict=True)))
+
+
+def refused_pairs(pairs: Sequence[EncodedPair], norm: float) -> dict[str, Any] | None:
+    """The pairs of a batch as plain data, if its gradient's norm is not finite; else None."""
+    if math.isfinite(norm):
+        return None
+    names = ("prompt_ids", "chosen_ids", "rejected_ids")
+    return {
+        "gradient_norm": norm,
+        **{name: [list(getattr(pair, name)) for pair in pairs] for name in names},
+    }

@@ -11,20 +11,24 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from nbkit.generate.weights import unwrap
 from nbkit.parallel import Parallel
+from nbkit.runs.samples import Sample
 from nbkit.text.adapters import has_adapters, merged, without_adapters
-from nbkit.trainers.grpo_batch import sample_batch
+from nbkit.trainers.grpo_batch import GroupBatch, sample_batch
 from nbkit.trainers.grpo_config import GRPOConfig
-from nbkit.trainers.grpo_scoring import Completion, RewardFunction
-from nbkit.trainers.grpo_update import grpo_loss, prepare, update
+from nbkit.trainers.grpo_scoring import Completion, Note, RewardFunction
+from nbkit.trainers.grpo_update import grpo_loss, is_silent, prepare, update
 from nbkit.trainers.grpo_variants import VARIANTS, variant
 from nbkit.trainers.loop import StreamTrainer
 from nbkit.trainers.model_checks import SAMPLES_OTHERWISE, check_no_dropout, check_trainable
 from nbkit.trainers.optimisation import adamw, set_rate
 from nbkit.trainers.protocols import LanguageModel, Metrics, Problem, Vocabulary
+from nbkit.trainers.samples import batch_as_data, noted_samples
 from nbkit.trainers.spread import check_share, spread_over
+from nbkit.trainers.watch import silent_steps
 
 __all__ = [
     "VARIANTS",
@@ -39,6 +43,19 @@ __all__ = [
 
 class GRPOTrainer(StreamTrainer):
     """A run: everything that the next update depends on, so that it can be written down.
+
+    Sampler and trainer are two programs. The metric "ratio_error" is the largest |pi_trainer /
+    pi_sampler - 1| of all tokens of the first minibatch, before any step: 0 but for rounding. In
+    float32 it is below 1e-3. In bfloat16 a logit keeps 8 bits, so its error grows with its size: a
+    flat policy shows 0.05, a sharp one about 1 (at an entropy of 1.3 nats) or 10 (at 0.8), at
+    single improbable tokens (``tests/rlvr/test_ratio_error.py``). More in float32, or a large
+    "clip_fraction" before any step, is another temperature, template or set of weights.
+
+    Without ``importance_cap`` the clip takes that rounding for a move of the policy: 5 % of the
+    tokens of the sharp policy are clipped in the first step and lose their gradient. With it
+    the old log-probabilities are the trainer's, so the ratio error is 0 and nothing is clipped
+    before a step; the rounding is in the importance weights, which correct for it up to the cap,
+    and in "sampler_error", the largest |log pi_trainer - log pi_sampler|.
 
     Args:
         model: a causal language model of transformers that ``nbkit.generate`` runs, or a
@@ -56,6 +73,8 @@ class GRPOTrainer(StreamTrainer):
 
     Attributes:
         history: the metrics of each update.
+        batch: the last one, with its advantages; None before the first update.
+        notes: of its rows, or if it has none, of those that were thrown away last.
 
     Raises:
         ValueError: a KL coefficient without a reference, frozen parameters, dropout that is on,
@@ -99,6 +118,8 @@ class GRPOTrainer(StreamTrainer):
             ),
         )
         self.reference = None if reference is None else spread.frozen(unwrap(reference))
+        self.batch: GroupBatch | None = None
+        self.notes: list[Note] = []
         super().__init__(config, len(problems), generator, {"model": spread})
 
     @property
@@ -117,19 +138,25 @@ class GRPOTrainer(StreamTrainer):
         """Sample a batch, learn from it, return the metrics of this update."""
         config, parallel, rate = self.config, self.parallel, self.learning_rate(self.done)
         set_rate(parallel.optimiser, rate)
+        self.notes = []
         with parallel.gathered() as whole, merged(whole):
             batch, sampled = sample_batch(
                 whole, self.vocabulary, self.problems, self.stream, self.reward_fn, config,
-                parallel=parallel,
+                parallel=parallel, notes=self.notes,
             )  # fmt: skip
         start = time.perf_counter()
         fixed: Metrics = {}
         learned: Metrics = {}
+        weights: Tensor | None = None
         if len(batch):
             batch, weights, fixed = prepare(
                 parallel.model, self._scorer(), batch, config, parallel=parallel
             )
             learned = update(parallel, batch, weights, config, self.generator)
+        self.batch = batch
+        self.refused = None
+        if learned.get("skipped"):
+            self.refused = batch_as_data(batch, importance_weights=weights, **learned)
         before = self.history[-1]["total_tokens"] if self.history else 0.0
         return self.note(
             {
@@ -139,6 +166,7 @@ class GRPOTrainer(StreamTrainer):
                 "groups": len(batch) / config.group_size,
                 **fixed,
                 **learned,
+                "silent_steps": silent_steps(self.history, is_silent(batch, config)),
                 "learning_rate": rate,
                 "seconds/update": time.perf_counter() - start,
             }
@@ -149,6 +177,15 @@ class GRPOTrainer(StreamTrainer):
         if self.reference is None and self.config.kl_coefficient:
             return without_adapters(self.parallel.model, self.model)
         return self.reference
+
+    def samples(self, count: int) -> list[Sample]:
+        """As in ``Trainer``; spread evenly over the rows of the batch that was trained on."""
+        if self.batch is None:
+            return []
+        return noted_samples(
+            self.notes, self.vocabulary, count,
+            advantages=self.batch.advantages, mask=self.batch.mask,
+        )  # fmt: skip
 
     def postfix(self, metrics: Metrics) -> str:
         """As in ``Trainer``."""

@@ -16,11 +16,13 @@ from nbkit.trainers.data_order import PromptStream
 from nbkit.trainers.grpo_config import GRPOConfig
 from nbkit.trainers.grpo_scoring import (
     Completion,
+    Note,
     RewardFunction,
     Tally,
     has_signal,
     overlong_penalty,
     score,
+    take_notes,
 )
 from nbkit.trainers.protocols import LanguageModel, Problem, Vocabulary, prompt_ids
 from nbkit.trainers.spread import everyone_s, own_prompts, spread_over, whole_generation
@@ -76,6 +78,7 @@ def sample_batch(
     config: GRPOConfig,
     *,
     parallel: Parallel | None = None,
+    notes: list[Note] | None = None,
 ) -> tuple[GroupBatch, dict[str, float]]:
     """Ask, answer and score until the batch is full; advantages are still 0.
 
@@ -84,7 +87,8 @@ def sample_batch(
     at least a quarter of a batch. After `max_rounds` the batch stays as it is, perhaps empty.
 
     Each rank of `parallel` samples and scores its share of the prompts, and all ranks return the
-    whole batch. None: one device.
+    whole batch. None: one device. To `notes`, where it is given, one is added for each row of the
+    batch, and if it has none, for each row of the last round.
 
     Returns:
         the batch and its metrics; "tokens" counts every sampled token, "discarded_tokens" those
@@ -100,7 +104,9 @@ def sample_batch(
     while missing > 0 and tally.rounds < config.max_rounds:
         count = max(missing, config.prompts // 4, least) if kept else config.prompts
         asked = [problems[i] for i in stream.take(count)]
-        made, rewards = _round(model, vocabulary, asked, reward_fn, config, stream, tally, spread)
+        made, rewards, told = _round(
+            model, vocabulary, asked, reward_fn, config, stream, tally, spread
+        )
         valid = ~rewards.isnan()
         signal = has_signal(rewards, valid, config.group_size)
         tally.silent += int((~signal).sum())
@@ -111,8 +117,12 @@ def sample_batch(
         rows = (chosen[:, None] * size + torch.arange(size, device=chosen.device)).flatten()
         tally.kept_tokens += int(made.lengths[rows].sum())
         kept.append((made, rewards, rows))
+        if notes is not None:
+            notes += [told[row] for row in rows.tolist()]
         if not config.dynamic_sampling:
             break
+    if notes is not None and not notes:
+        notes += told
     return _assemble(kept, config, vocabulary.pad_id), tally.metrics()
 
 
@@ -125,7 +135,7 @@ def _round(
     stream: PromptStream,
     tally: Tally,
     parallel: Parallel,
-) -> tuple[Generation, Tensor]:
+) -> tuple[Generation, Tensor, list[Note]]:
     start = time.perf_counter()
     size = config.group_size
     here, _, seeds = own_prompts(asked, size, stream.generator, parallel)
@@ -172,7 +182,8 @@ def _round(
             tally.parts.update(parts.parts)
             right = parts.parts.get("correct", right)
         tally.right += right
-    return made, torch.tensor(numbers, dtype=torch.float32, device=made.tokens.device)
+    scores = torch.tensor(numbers, dtype=torch.float32, device=made.tokens.device)
+    return made, scores, take_notes(asked, rows, numbers, composed)
 
 
 def _assemble(

@@ -43,8 +43,9 @@ class GRPOConfig:
         overlong_penalty: taken off the reward of a completion that reaches the limit.
         mask_truncated: completions that met the limit take no part in the loss.
         importance_cap: the old log-probabilities are computed by the trainer, and each token is
-            weighted by min(trainer / sampler, cap), without gradient. None: those of the sampler
-            serve as the old ones.
+            weighted by min(trainer / sampler, cap), without gradient (truncated importance
+            sampling). None: those of the sampler serve as the old ones. What either does with the
+            rounding of bfloat16 stands in ``GRPOTrainer``.
         epochs: passes over each batch.
         minibatches: gradient steps a pass.
         micro_tokens: budget (rows x longest) of one forward pass; None: a minibatch at once. It

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +89,47 @@ def score(
             )
         numbers.append(math.nan if number is None else float(number))
     return numbers, [r if isinstance(r, Composed) else None for r in given]
+
+
+@dataclass(frozen=True)
+class Note:
+    """A row of a batch, for whoever reads samples.
+
+    Attributes:
+        problem: that was asked.
+        ids: of the completion.
+        reward: as the reward function gave it; NaN: it could not be scored.
+        parts: of the reward; {}: it has none.
+
+    """
+
+    problem: Any
+    ids: Sequence[int]
+    reward: float
+    parts: Mapping[str, float]
+
+
+def take_notes(
+    problems: Sequence[Any],
+    rows: Sequence[Sequence[int]],
+    numbers: Sequence[float],
+    composed: Sequence[Composed | None],
+) -> list[Note]:
+    """One note a completion.
+
+    Args:
+        problems: as many completions of each stand together.
+        rows: the ids of the completions.
+        numbers: their rewards.
+        composed: with parts, or None; [] where no reward has any.
+
+    """
+    each = len(rows) // len(problems)
+    parts = composed or [None] * len(rows)
+    return [
+        Note(problems[row // each], ids, numbers[row], {} if one is None else one.parts)
+        for row, (ids, one) in enumerate(zip(rows, parts, strict=True))
+    ]
 
 
 @dataclass

@@ -142,7 +142,9 @@ def prepare(
 
     Returns:
         the batch with advantages; importance weights (R, T) or None; metrics: "kl" (k3 of policy
-        and reference at sampling time, mean of the tokens), "importance_weight" (mean).
+        and reference at sampling time, mean of the tokens); with an importance cap
+        "importance_weight" (mean) and "sampler_error", the largest |log pi_trainer -
+        log pi_sampler| of a token.
 
     """
     metrics: dict[str, float] = {}
@@ -154,6 +156,8 @@ def prepare(
             trained, batch.logprobs, batch.mask, high=config.importance_cap
         )
         metrics["importance_weight"] = masked_mean(weights, batch.mask).item()
+        apart = torch.where(batch.mask, trained - batch.logprobs, 0.0)
+        metrics["sampler_error"] = apart.abs().max().item()
         batch = replace(batch, logprobs=trained)
     penalty = None
     if reference is not None:
@@ -165,6 +169,14 @@ def prepare(
             penalty = kl_estimate(batch.logprobs, ref, config.kl_kind, mask=batch.mask)
     fixed = advantages(batch.rewards, batch.mask, config, valid=batch.valid, kl=penalty)
     return replace(batch, advantages=fixed), weights, metrics
+
+
+def is_silent(batch: GroupBatch, config: GRPOConfig) -> bool:
+    """Whether no rewards differ where the configuration compares them: in a group, or anywhere."""
+    if not len(batch):
+        return True
+    size = config.group_size if config.advantage == "group" else len(batch)
+    return not bool(has_signal(batch.rewards, batch.valid, size).any())
 
 
 def in_the_loss(batch: GroupBatch, config: GRPOConfig) -> Tensor:
@@ -261,15 +273,16 @@ def update(
         generator: of the order of the rows, where there are several minibatches.
 
     Returns:
-        "loss", "gradient_norm" (before clipping), "clip_fraction" (means over the steps),
-        "ratio_error" (largest |ratio - 1| in the first minibatch, before any step), "steps".
-
-    Raises:
-        RuntimeError: a gradient that is not finite; no step is taken on it.
+        "loss", "gradient_norm" (before clipping), "clip_fraction" (means over the steps taken),
+        "ratio_error" (largest |ratio - 1| in the first minibatch, before any step, see
+        ``GRPOTrainer``), "steps"; "skipped": minibatches whose loss or gradient is not finite, on
+        which no step was taken. If all were, loss and norm are those of the first.
 
     """
     counted = in_the_loss(batch, config).nonzero()[:, 0]
     seen: list[dict[str, float]] = []
+    skipped: list[dict[str, float]] = []
+    first: dict[str, float] = {}
     for _ in range(config.epochs if len(counted) else 0):
         order = counted
         if config.minibatches > 1:
@@ -280,12 +293,15 @@ def update(
                 continue
             part = None if weights is None else weights[rows]
             result = accumulate(parallel, batch.rows(rows), part, config)
-            norm = parallel.step(config.max_grad_norm) if result["rows"] else 0.0
-            seen.append({**result, "gradient_norm": norm})
-    steps = max(1, len(seen))
+            norm = parallel.try_step(config.max_grad_norm) if result["rows"] else 0.0
+            which = seen if math.isfinite(norm) else skipped
+            which.append({**result, "gradient_norm": norm})
+            first = first or which[0]
+    told = seen or skipped[:1]
     means = ("loss", "gradient_norm", "clip_fraction")
     return {
-        **{name: sum(step[name] for step in seen) / steps for name in means},
-        "ratio_error": seen[0]["error"] if seen else 0.0,
+        **{name: sum(step[name] for step in told) / max(1, len(told)) for name in means},
+        "ratio_error": first.get("error", 0.0),
         "steps": float(len(seen)),
+        "skipped": float(len(skipped)),
     }

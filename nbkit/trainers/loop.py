@@ -16,9 +16,13 @@ from tqdm import tqdm
 
 from nbkit.parallel.base import Parallel
 from nbkit.runs.checkpoint_file import check_configuration
+from nbkit.runs.samples import Sample
 from nbkit.trainers import checkpoint as checkpoints
 from nbkit.trainers.data_order import PromptStream
 from nbkit.trainers.protocols import JobRun, Metrics, peak_memory
+from nbkit.trainers.watch import watch_job, watch_page
+
+SAMPLES = 4  # of a step
 
 
 class Trainer(ABC):
@@ -28,6 +32,8 @@ class Trainer(ABC):
         config: settings, a dataclass.
         history: the metrics of each step.
         learners: name to each model that learns, on its back-end; an export takes the first.
+        refused: tensors and plain data of the last step's first batch that was skipped, because
+            its gradient was not finite; None: there was none.
 
     """
 
@@ -37,6 +43,7 @@ class Trainer(ABC):
     config: Any
     history: list[Metrics]
     learners: Mapping[str, Parallel]
+    refused: dict[str, Any] | None = None
 
     @abstractmethod
     def step(self) -> Metrics:
@@ -68,6 +75,10 @@ class Trainer(ABC):
     def postfix(self, metrics: Metrics) -> str:
         """What the progress bar says of the newest metrics."""
         return ""
+
+    def samples(self, count: int) -> list[Sample]:
+        """Up to so many completions of the last step; [] of a model that wrote none."""
+        return []
 
     def note(self, metrics: Metrics) -> Metrics:
         """Add the metrics of a step to the history, on a GPU with the memory that it took."""
@@ -109,6 +120,8 @@ class Trainer(ABC):
     ) -> list[Metrics]:
         """Make steps until done; return the history.
 
+        Steps without a signal, and batches that were skipped, are warned of (see ``watch``).
+
         Args:
             progress: show a text progress bar.
             description: its label; None: that of the algorithm.
@@ -118,11 +131,15 @@ class Trainer(ABC):
             checkpoint_every: steps between two saves; the last step is always saved.
             hook: called after each step; may add to the metrics.
 
+        Raises:
+            RuntimeError: three steps in a row had a gradient that is not finite.
+
         """
         if checkpoint is not None and checkpoint.exists():
             checkpoints.resume(checkpoint, self)
         every = checkpoint_every or self.save_every
         label = description or self.description
+        watch = watch_page(self)
         with tqdm(total=self.planned, desc=label, disable=not progress, mininterval=5) as bar:
             bar.update(self.done)
             while not self.finished:
@@ -131,10 +148,14 @@ class Trainer(ABC):
                     hook(self, metrics)
                 bar.set_postfix_str(self.postfix(metrics), refresh=False)
                 bar.update(self.done - bar.n)
+                watch.look()
+                failed = watch.failed
                 ended = stop is not None and stop(metrics)
-                due = len(self.history) % every == 0 or self.finished or ended
+                due = len(self.history) % every == 0 or self.finished or ended or failed
                 if checkpoint is not None and due:
                     checkpoints.save(checkpoint, self)
+                if failed:
+                    raise RuntimeError(failed)
                 if ended:
                     break
         return self.history
@@ -146,23 +167,35 @@ class Trainer(ABC):
         save_every: int,
         measure: Callable[[], Metrics] | None = None,
         measure_every: int = 0,
+        samples: Callable[[], list[Sample]] | None = None,
+        samples_every: int = 10,
     ) -> list[Metrics]:
         """Make steps in a job's run until done: go on where it was stopped, log, save.
 
         Every rank calls this. The job's run says when it is time to stop, by the exception that
-        its ``checkpoint`` raises.
+        its ``checkpoint`` raises. The first rank tells what ``watch`` has to tell; limits of the
+        run end it: without a signal it saves and stops resumably, with too many batches that were
+        skipped it saves and fails. Without a folder nothing can be saved, so nothing stops it but
+        the latter.
 
         Args:
             run: see ``JobRun``.
             save_every: steps between two checkpoints; 0: only when the job is told to stop.
             measure: what else to log, such as the accuracy on held-out data.
             measure_every: steps between two calls of it; the last step has one too; 0: only there.
+            samples: completions to write down, called on every rank; None: those of the step.
+            samples_every: steps between two; the first and the last have some too; 0: none at all.
 
         Returns:
             the metrics of each step, those from before a resumption included.
 
+        Raises:
+            RuntimeError: so many steps in a row as ``limits.bad_batches`` says had a gradient that
+                is not finite; a checkpoint is saved.
+
         """
         checkpoints.resume_run(run, self)
+        watch = watch_job(self, run)
         while not self.finished:
             with run.timed("step"):
                 metrics = self.step()
@@ -173,12 +206,22 @@ class Trainer(ABC):
                 with run.timed("measure"):
                     metrics |= measure()
             run.log(step, {k: v for k, v in metrics.items() if k != "step"})
+            due = samples_every and (step == 1 or self.finished or step % samples_every == 0)
+            if due and run.folder is not None:
+                with run.timed("samples"):
+                    run.samples(step, self.samples(SAMPLES) if samples is None else samples())
+            watch.look()
+            if watch.stop_reason is not None:
+                run.stop(watch.stop_reason)
+            failed = watch.failed
             run.checkpoint(
                 step,
                 self.state_dict,
-                every=save_every,
+                every=save_every if failed is None else 1,
                 write=lambda folder: checkpoints.write_learners(folder, self),
             )
+            if failed is not None:
+                raise RuntimeError(failed)
         return self.history
 
 

@@ -8,6 +8,9 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
+from nbkit.runs.limits import StepLimits
+from nbkit.runs.samples import Sample
+
 Metrics = dict[str, float]
 
 
@@ -99,12 +102,30 @@ class JobRun(Protocol):
         """Where the run writes, or None."""
         ...
 
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the rank that writes and tells."""
+        ...
+
+    @property
+    def limits(self) -> StepLimits:
+        """Steps in a row without use after which it ends."""
+        ...
+
     def resume(self) -> Found | None:
         """The newest checkpoint, if there is one."""
         ...
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Write the metrics of a step."""
+        ...
+
+    def samples(self, step: int, samples: Sequence[Sample]) -> None:
+        """Write what the model wrote at a step."""
+        ...
+
+    def stop(self, reason: str) -> None:
+        """Ask the run to stop at its next ``checkpoint``."""
         ...
 
     def timed(self, phase: str) -> AbstractContextManager[None]:

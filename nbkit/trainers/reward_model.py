@@ -11,6 +11,7 @@ from nbkit.data.encode import EncodedPair
 from nbkit.losses import reward_model_loss
 from nbkit.parallel import Parallel
 from nbkit.text.policies_value import ScalarModel
+from nbkit.trainers.dpo_batch import refused_pairs
 from nbkit.trainers.loop import StreamTrainer
 from nbkit.trainers.micro import check_micro, cut
 from nbkit.trainers.optimisation import adamw, schedule, set_rate
@@ -139,10 +140,8 @@ class RewardModelTrainer(StreamTrainer):
 
         Returns:
             "step", "loss", "accuracy" (of the step's own pairs, before it), "gradient_norm",
-            "learning_rate", and where it was judged "held_out/accuracy", "held_out/loss".
-
-        Raises:
-            RuntimeError: a gradient that is not finite; no step is taken on it.
+            "learning_rate", "skipped" (1: loss or gradient is not finite, no step was taken), and
+            where it was judged "held_out/accuracy", "held_out/loss".
 
         """
         config, parallel, number = self.config, self.parallel, self.done
@@ -150,7 +149,9 @@ class RewardModelTrainer(StreamTrainer):
         set_rate(parallel.optimiser, rate)
         batch = [self.pairs[i] for i in self.stream.take(self.batch_size)]
         metrics = {"step": number + 1.0, **self._accumulate(batch)}
-        metrics["gradient_norm"] = parallel.step(config.max_grad_norm)
+        metrics["gradient_norm"] = parallel.try_step(config.max_grad_norm)
+        self.refused = refused_pairs(batch, metrics["gradient_norm"])
+        metrics["skipped"] = float(self.refused is not None)
         metrics["learning_rate"] = rate
         last = number + 1 == config.steps
         if self.held_out is not None and (number % self.every == 0 or last):

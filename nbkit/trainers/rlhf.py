@@ -7,6 +7,7 @@ take gradient steps (``rlhf_update.update``), move the price of the divergence
 (``kl_controller``). A verifier in place of the reward model is another ``reward_fn``.
 """
 
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -15,9 +16,10 @@ import torch
 from torch import nn
 
 from nbkit.parallel import Parallel
+from nbkit.runs.samples import Sample
 from nbkit.text.adapters import has_adapters, without_adapters
 from nbkit.text.policies_value import ScalarModel, SharedActorCritic
-from nbkit.trainers.grpo_scoring import Completion, RewardFunction
+from nbkit.trainers.grpo_scoring import Completion, Note, RewardFunction, has_signal
 from nbkit.trainers.loop import StreamTrainer
 from nbkit.trainers.model_checks import SAMPLES_OTHERWISE, check_no_dropout, check_trainable
 from nbkit.trainers.optimisation import adamw, set_rate
@@ -26,7 +28,9 @@ from nbkit.trainers.rlhf_batch import RLHFBatch, sample_batch
 from nbkit.trainers.rlhf_config import RLHFConfig
 from nbkit.trainers.rlhf_models import causal
 from nbkit.trainers.rlhf_update import update
+from nbkit.trainers.samples import batch_as_data, noted_samples
 from nbkit.trainers.spread import check_share, spread_over
+from nbkit.trainers.watch import silent_steps
 
 __all__ = ["Completion", "RLHFConfig", "RLHFTrainer", "train"]
 
@@ -34,7 +38,8 @@ _OWN_METRICS = frozenset(
     ("update", "reward", "kl", "kl_token", "kl_coefficient", "kl_penalty", "entropy", "length",
      "truncated", "tokens", "value", "sampler_error", "unscored", "policy_loss", "value_loss",
      "clip_fraction", "value_clip_fraction", "approx_kl", "gradient_norm", "value_gradient_norm",
-     "ratio_error", "explained_variance", "steps", "total_tokens", "learning_rate")
+     "ratio_error", "explained_variance", "steps", "skipped", "silent_steps",
+     "total_tokens", "learning_rate")
 )  # fmt: skip
 
 
@@ -62,7 +67,7 @@ class RLHFTrainer(StreamTrainer):
         history: the metrics of each update.
         policy: what is called in training, on its back-end; ``value`` likewise.
         batch: the last batch; None before the first update.
-        completions: those of the last batch.
+        completions: those of the last batch; ``notes`` likewise, with rewards and their parts.
         controller: of the KL coefficient.
 
     Raises:
@@ -130,6 +135,7 @@ class RLHFTrainer(StreamTrainer):
         self.controller = config.controller()
         self.batch: RLHFBatch | None = None
         self.completions: list[Completion] = []
+        self.notes: list[Note] = []
 
     @staticmethod
     def _prepared(parallel: Parallel, model: nn.Module, config: RLHFConfig) -> Parallel:
@@ -152,17 +158,25 @@ class RLHFTrainer(StreamTrainer):
         rates = (config.learning_rate, config.value_learning_rate or config.learning_rate)
         for learner, rate in zip(self.learners.values(), rates, strict=False):
             set_rate(learner.optimiser, rate * factor)
+        self.notes = []
         self.batch, sampled, self.completions = sample_batch(
             self.parallel, self.value, self.reference, self.vocabulary, self.problems, self.stream,
             self.reward_fn, config,
-            kl_coefficient=self.controller.coefficient, monitors=self.monitors,
+            kl_coefficient=self.controller.coefficient, monitors=self.monitors, notes=self.notes,
         )  # fmt: skip
         start = time.perf_counter()
         learned = update(
             self.parallel, self.learners.get("value"), self.batch, config, self.generator,
             policy_learns=number >= config.value_warmup,
         )  # fmt: skip
-        self.controller.update(sampled["kl"], len(self.batch))
+        if math.isfinite(sampled["kl"]):  # a price of nan would stay nan
+            self.controller.update(sampled["kl"], len(self.batch))
+        self.refused = None
+        if learned["skipped"]:
+            self.refused = batch_as_data(self.batch, **learned)
+        silent = not bool(
+            has_signal(self.batch.scores, ~self.batch.scores.isnan(), len(self.batch))
+        )
         before = self.history[-1]["total_tokens"] if self.history else 0.0
         return self.note(
             {
@@ -170,10 +184,20 @@ class RLHFTrainer(StreamTrainer):
                 **sampled,
                 "total_tokens": before + sampled["tokens"],
                 **learned,
+                "silent_steps": silent_steps(self.history, silent),
                 "learning_rate": rates[0] * factor,
                 "seconds/update": time.perf_counter() - start,
             }
         )
+
+    def samples(self, count: int) -> list[Sample]:
+        """As in ``Trainer``; spread evenly over the rows of the batch."""
+        if self.batch is None:
+            return []
+        return noted_samples(
+            self.notes, self.vocabulary, count,
+            advantages=self.batch.advantages, mask=self.batch.mask,
+        )  # fmt: skip
 
     def postfix(self, metrics: Metrics) -> str:
         """As in ``Trainer``."""

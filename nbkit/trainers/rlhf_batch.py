@@ -17,7 +17,7 @@ from nbkit.parallel import Parallel
 from nbkit.text.adapters import merged
 from nbkit.text.policies_value import ScalarModel
 from nbkit.trainers.data_order import PromptStream
-from nbkit.trainers.grpo_scoring import Completion, RewardFunction, score
+from nbkit.trainers.grpo_scoring import Completion, Note, RewardFunction, score, take_notes
 from nbkit.trainers.protocols import Metrics, Problem, Vocabulary, prompt_ids
 from nbkit.trainers.rlhf_config import RLHFConfig
 from nbkit.trainers.rlhf_models import causal
@@ -85,6 +85,7 @@ def sample_batch(
     *,
     kl_coefficient: float,
     monitors: Mapping[str, RewardFunction],
+    notes: list[Note] | None = None,
 ) -> tuple[RLHFBatch, Metrics, list[Completion]]:
     """Ask, answer, score; return a batch with advantages.
 
@@ -104,6 +105,7 @@ def sample_batch(
         config: settings.
         kl_coefficient: what a nat of divergence costs now.
         monitors: what else is measured.
+        notes: one is added for each row.
 
     Returns:
         the batch; its metrics ("kl" is the mean over completions of their summed k1, an unbiased
@@ -164,6 +166,8 @@ def sample_batch(
         ids, attention, mask, logprobs, ref_logprobs, values, scores, made.truncated, rewards,
         whiten(advantages, mask) if config.whiten_advantages else advantages, returns,
     )  # fmt: skip
+    if notes is not None:
+        notes += take_notes(asked, [one.ids for one in completions], numbers, composed)
     metrics = {
         "reward": _mean(numbers),
         **_parts(composed),

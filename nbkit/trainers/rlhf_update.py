@@ -131,10 +131,9 @@ def update(
         the gradient norms before clipping ("gradient_norm", and "value_gradient_norm" of a separate
         value model);
         "ratio_error" of the first minibatch, before any step; "explained_variance" of the values
-        that were predicted at sampling time; "steps".
-
-    Raises:
-        RuntimeError: a gradient that is not finite; no step is taken on it.
+        that were predicted at sampling time; "steps" that were taken, and "skipped": minibatches
+        with a loss or a gradient that is not finite, on which the policy took none. Means are over
+        the steps that were taken; if there was none, they are those of the first minibatch.
 
     """
     counted = batch.mask.any(1).nonzero()[:, 0]
@@ -145,16 +144,24 @@ def update(
             rows = counted[order.to(counted.device)]
             seen.append(gradient_step(policy, value, batch.rows(rows), config, policy_learns))
     if not seen:
-        return {"steps": 0.0}
+        return {"steps": 0.0, "skipped": 0.0}
+    taken = [step for step in seen if _finite(step)]
+    told = taken or seen[:1]
     names = [name for name in seen[0] if name != "ratio_error"]
     return {
-        **{name: sum(step[name] for step in seen) / len(seen) for name in names},
+        **{name: sum(step[name] for step in told) / len(told) for name in names},
         "ratio_error": seen[0]["ratio_error"],
         "explained_variance": explained_variance(
             batch.values[batch.mask], batch.returns[batch.mask]
         ),
-        "steps": float(len(seen)),
+        "steps": float(len(taken)),
+        "skipped": float(len(seen) - len(taken)),
     }
+
+
+def _finite(step: Metrics) -> bool:
+    """Whether no gradient was refused; one of a loss that is not finite is nan."""
+    return all(math.isfinite(step[name]) for name in step if name.endswith("gradient_norm"))
 
 
 def gradient_step(
@@ -204,9 +211,9 @@ def gradient_step(
             sums = {name: sums[name] + metrics[name] for name in _SUMS}
             largest = max(largest, metrics["ratio_error"])
     moved = policy_learns or value is None
-    norms = {"gradient_norm": policy.step(config.max_grad_norm) if moved else 0.0}
+    norms = {"gradient_norm": policy.try_step(config.max_grad_norm) if moved else 0.0}
     if value is not None:
-        norms["value_gradient_norm"] = value.step(config.max_grad_norm)
+        norms["value_gradient_norm"] = value.try_step(config.max_grad_norm)
     whole = policy.total(*sums.values())
     return {
         **dict(zip(sums, whole, strict=True)),

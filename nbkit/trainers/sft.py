@@ -1,5 +1,6 @@
 """Stage 1: learn to answer from demonstrations, by maximum likelihood of the answers alone."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -191,17 +192,15 @@ class SFTTrainer(StreamTrainer):
         """Learn from one batch; return the metrics of this step.
 
         Returns:
-            "step", "loss" (nats a token), "gradient_norm" (before clipping), "learning_rate".
-
-        Raises:
-            RuntimeError: a gradient that is not finite; no step is taken on it.
+            "step", "loss" (nats a token), "gradient_norm" (before clipping), "learning_rate",
+            "skipped": 1 if loss or gradient is not finite and no step was taken.
 
         """
         config, parallel, world = self.config, self.parallel, self.parallel.world
         rate = schedule(self.done, config.steps, config.learning_rate, config.warmup)
         set_rate(parallel.optimiser, rate)
-        own = [self.examples[i] for i in self.stream.take(config.batch_size)]
-        own = own[world.rank :: world.size]
+        every = [self.examples[i] for i in self.stream.take(config.batch_size)]
+        own = every[world.rank :: world.size]
         lengths = [len(example.prompt_ids) + len(example.answer_ids) for example in own]
         batches = [
             sft_batch(
@@ -218,12 +217,15 @@ class SFTTrainer(StreamTrainer):
                 part_loss = 0.0 * part_loss
             parallel.backward(part_loss)
             loss += part_loss.item()
-        norm = parallel.step(config.max_grad_norm)
+        norm = parallel.try_step(config.max_grad_norm)
+        ids = [(list(one.prompt_ids), list(one.answer_ids)) for one in every]
+        self.refused = None if math.isfinite(norm) else {"examples": ids, "gradient_norm": norm}
         return self.note(
             {
                 "step": self.done + 1.0,
                 "loss": parallel.total(loss)[0],
                 "gradient_norm": norm,
+                "skipped": float(self.refused is not None),
                 "learning_rate": rate,
             }
         )

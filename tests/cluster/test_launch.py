@@ -34,6 +34,8 @@ case $todo in
     echo preempted >"$folder/state"
     echo finish >"$PLAN/${stage:-all}"
     ;;
+  limit) echo preempted >"$folder/state" ;; # a limit of its own: nobody has asked
+  dies) exit 3 ;; # before it has written anything
   stubborn) trap '' USR1; echo running >"$folder/state"; exec sleep 600 ;;
 esac
 """
@@ -247,6 +249,18 @@ def test_a_person_s_stop_file_is_stronger_than_the_end_of_the_time(stage_set, tm
     code, output = finish(process)
     assert code == 75 and "a STOP file" in output
     assert not (run / "scontrol").exists() and not (run / "STOP").exists()
+
+
+def test_a_run_that_stops_itself_is_resumable_and_not_requeued(stage_set, tmp_path):
+    launch, run = stage_set(), tmp_path / "run"
+    plan(tmp_path, all="limit")
+    code, output = finish(as_slurm_job(launch, run))
+    assert code == 75 and "stopped (its own limit); it is resumable" in output
+    assert not (run / "scontrol").exists()
+    plan(tmp_path, all="dies")  # the word of the earlier attempt still stands there
+    assert finish(as_slurm_job(launch, run))[0] == 3
+    plan(tmp_path, all="finish")
+    assert finish(as_slurm_job(launch, run))[0] == 0
 
 
 def test_the_cluster_s_own_signal_is_not_answered_by_a_requeue(stage_set, tmp_path):

@@ -1,21 +1,27 @@
 """The loops of the jobs of chapters 21 and 22, as a `train.py` calls them: a trainer and `fit`."""
 
 import contextlib
+import json
+import os
 from pathlib import Path
 
 import torch
 
 from nbkit.data.encode import EncodedPair, Example
 from nbkit.parallel import ParallelConfig, connect, join
+from nbkit.runs.limits import VARIABLE
 from nbkit.runs.run import Run
 from nbkit.text.adapters import add_adapters, merged
 from nbkit.text.policies_value import ScalarModel
+from nbkit.trainers.data_order import PromptStream
 from nbkit.trainers.dpo import DPOConfig, DPOTrainer
+from nbkit.trainers.grpo import GRPOTrainer
 from nbkit.trainers.reward_model import RewardModelConfig, RewardModelTrainer
 from nbkit.trainers.rlhf import RLHFConfig, RLHFTrainer
 from nbkit.trainers.sft import SFTConfig, SFTTrainer
 from tests.parallel import jobs
-from tests.rlvr.small import VOCABULARY, generator, model
+from tests.rlvr.small import PROBLEMS, VOCABULARY, generator, model
+from tests.rlvr.small import config as grpo_config
 
 STEPS, PAD = 4, VOCABULARY.pad_id
 
@@ -149,3 +155,54 @@ def adapted(word):
     with one.parallel.gathered() as whole, merged(whole):
         inside = whole.model.layers[0].self_attn.q_proj.weight.clone().numpy()
     return jobs.timeless(one), moved, inside
+
+
+POISON = len(VOCABULARY) - 1  # an id that one example has, and that makes the model's output nan
+
+
+def poisoned(parallel):
+    """SFT of which one example, in the second batch and on rank 0, has a loss of nan."""
+    where = PromptStream(24, generator(7), "examples").take(14)[7]
+    examples = []
+    for number, one in enumerate(jobs.sft_examples()):
+        ids = [tuple(min(i, POISON - 1) for i in part) for part in (one.prompt_ids, one.answer_ids)]
+        answer = (*ids[1], POISON) if number == where else ids[1]
+        examples.append(Example(ids[0], answer))
+    net = model(layers=2)
+    net.model.embed_tokens.register_forward_hook(
+        lambda _, given, out: out.masked_fill((given[0] == POISON)[..., None], torch.nan)
+    )
+    settings = SFTConfig(steps=STEPS, batch_size=7, micro_rows=3, learning_rate=1e-2)
+    return SFTTrainer(
+        net, examples, settings, pad_id=PAD, generator=generator(7), parallel=parallel
+    )
+
+
+def silent(parallel):
+    """GRPO whose rewards are equal."""
+    return GRPOTrainer(
+        model(layers=2), VOCABULARY, PROBLEMS, lambda _, completions: [0.0] * len(completions),
+        grpo_config(updates=5), generator=generator(7), parallel=parallel,
+    )  # fmt: skip
+
+
+def limited(word, folder):
+    """What a bad batch and a silence do: metrics, weights, files; the steps of the silent run."""
+    jobs.one_thread()
+    parallel = connect(ParallelConfig(backend=word), join("cpu", timeout_s=300))
+    one = poisoned(parallel)
+    with Run.start({}, seeds=(0,), folder=Path(folder) / "bad") as run:
+        one.fit(run, save_every=2)
+        run.finish({})
+    files = sorted(path.name for path in (Path(folder) / "bad" / "skipped").iterdir())
+    os.environ[VARIABLE] = "silent_steps=2"
+    two = silent(connect(ParallelConfig(backend=word), join("cpu", timeout_s=300)))
+    status = None
+    try:
+        with Run.start({}, seeds=(0,), folder=Path(folder) / "silent") as run:
+            two.fit(run, save_every=0)
+    except SystemExit as stopped:
+        status = stopped.code
+    del os.environ[VARIABLE]
+    plain = {name: value.clone().numpy() for name, value in one.parallel.whole_state().items()}
+    return json.dumps(jobs.timeless(one)), plain, files, len(two.history), status

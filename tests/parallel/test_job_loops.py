@@ -1,5 +1,7 @@
 """A job is a trainer and `fit`: one process or two, DDP or FSDP2, stopped or not, all are equal."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -66,3 +68,17 @@ def test_adapters_are_their_own_reference(word):
         for one, two in zip(history, right[0], strict=True):
             assert one == pytest.approx(two, abs=2e-5)
         assert np.abs(inside - right[2]).max() < 1e-4
+
+
+@pytest.mark.parametrize("word", ["ddp", "fsdp2", "zero2"])
+def test_all_ranks_skip_a_bad_batch_and_stop_for_silence_alike(word, tmp_path):
+    """The nan stands in a row of rank 0 alone."""
+    ((history, right, *_),) = jobs.ranks(1, job_loops.limited, "single", str(tmp_path / "alone"))
+    assert [row["skipped"] for row in json.loads(history)] == [0, 1, 0, 0]
+    found = jobs.ranks(2, job_loops.limited, word, str(tmp_path / word))
+    assert found[0][0] == found[1][0]
+    for history, weights, files, steps, status in found:
+        assert [row["skipped"] for row in json.loads(history)] == [0, 1, 0, 0]
+        assert files == ["step_00000002.pt"] and (steps, status) == (2, 0)
+        assert all(np.isfinite(value).all() for value in weights.values())
+        assert max(np.abs(weights[name] - right[name]).max() for name in right) < 1e-3

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 1fc452cb2275840d
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 08f281911f81eab0
 # GRPO with verifiable rewards on GSM8K, Qwen2.5-1.5B-Instruct, one node of 8 GPUs.
 #
 #   bash cluster_scripts/grpo_gsm8k/launch/torchrun.sh RUN          all stages, on this machine
@@ -23,6 +23,7 @@ export PYTHONUNBUFFERED=1
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=300
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 export NBKIT_TRACKERS=tensorboard
+export NBKIT_STEP_LIMITS=silent_steps=20,bad_batches=3
 
 # One node's processes of a stage.
 launch() {

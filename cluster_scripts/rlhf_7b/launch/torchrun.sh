@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 6f94c973f8443ac1
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 7bad544a414dd1c1
 # RLHF in three stages (SFT, reward model, PPO) for a 7B model on HH-RLHF.
 #
 #   bash cluster_scripts/rlhf_7b/launch/torchrun.sh RUN          all stages, on this machine
@@ -23,6 +23,7 @@ export PYTHONUNBUFFERED=1
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=300
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 export NBKIT_TRACKERS=tensorboard
+export NBKIT_STEP_LIMITS=silent_steps=20,bad_batches=3
 
 # One node's processes of a stage.
 launch() {

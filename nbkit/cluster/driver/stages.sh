@@ -121,6 +121,8 @@ run_stages() {
       outcome=stopped
       if stop_is_a_person_s; then stop_reason='a STOP file'; fi
       rm -f -- "$run/STOP" # it has been obeyed
+    elif ((status == 0 || status == 75)) && [[ $(state_of "$folder") == preempted ]]; then
+      outcome=stopped stop_reason='its own limit' # as limits.silent_steps; nobody else asked
     else
       outcome=failed
     fi
