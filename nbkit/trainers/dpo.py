@@ -117,7 +117,9 @@ class DPOTrainer(StreamTrainer):
         parts: list[PairScores] = []
         cuts = [own[start : start + size] for start in range(0, len(own), size)]
         for part in self.parallel.parts(cuts):
-            scores = score_pairs(scorer, part or own[:1], self.pad_id, batch_size=size)
+            scores = score_pairs(
+                scorer, part or own[:1], self.pad_id, batch_size=size, device=self.device
+            )
             if part is not None:  # else other ranks needed this one's shards
                 parts.append(scores)
         return self._whole(_joined(parts))
@@ -147,7 +149,9 @@ class DPOTrainer(StreamTrainer):
         if self.reference_scores is not None:
             return self.reference_scores.rows(torch.tensor(rows, device=self.device))
         pairs = [self.pairs[row] for row in rows]
-        return score_pairs(self.reference, pairs, self.pad_id, batch_size=len(pairs))
+        return score_pairs(
+            self.reference, pairs, self.pad_id, batch_size=len(pairs), device=self.device
+        )
 
     def accumulate(self, rows: list[int]) -> tuple[float, PairScores, PairScores]:
         """Add the gradient of a batch to ``.grad``; return its loss and both models' scores.

@@ -146,6 +146,7 @@ class Trainer(ABC):
         save_every: int,
         measure: Callable[[], Metrics] | None = None,
         measure_every: int = 0,
+        phase: str = "step",
     ) -> list[Metrics]:
         """Make steps in a job's run until done: go on where it was stopped, log, save.
 
@@ -157,6 +158,7 @@ class Trainer(ABC):
             save_every: steps between two checkpoints; 0: only when the job is told to stop.
             measure: what else to log, such as the accuracy on held-out data.
             measure_every: steps between two calls of it; the last step has one too; 0: only there.
+            phase: the rows call the seconds of a step "seconds/PHASE".
 
         Returns:
             the metrics of each step, those from before a resumption included.
@@ -164,7 +166,7 @@ class Trainer(ABC):
         """
         checkpoints.resume_run(run, self)
         while not self.finished:
-            with run.timed("step"):
+            with run.timed(phase):
                 metrics = self.step()
             step = len(self.history)
             if measure is not None and (
