@@ -1,4 +1,4 @@
-# Generated, sha256 bf46f7ce3ac9cb38
+# Generated, sha256 725922cfb625ae66
 """Training script of the job `dpo_7b`, tangled from notebooks/22_dpo.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -126,7 +126,8 @@ def main(config: Config) -> dict:
         trainer.fit(run, save_every=config.save_every, phase="update")
         if run.folder is not None:
             write_model(parallel, run.output)
-            tokenizer.save_pretrained(run.output)
+            if run.is_main:
+                tokenizer.save_pretrained(run.output)
         tail = run.history[-max(1, config.steps // 10) :]
         names = ("loss", "margin", "accuracy", "logp_chosen")
         return run.finish({name: sum(row[name] for row in tail) / len(tail) for name in names})

@@ -1,4 +1,4 @@
-# Generated, sha256 6e86604fe2d05a01
+# Generated, sha256 f274d6c2e8852e3f
 """Training script of the job `sft_7b`, tangled from notebooks/21_rlhf.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -114,7 +114,8 @@ def main(config: Config) -> dict:
         trainer.fit(run, save_every=config.save_every, phase="update")
         if run.folder is not None:
             write_model(parallel, run.output, dtype=config.precision)
-            tokenizer.save_pretrained(run.output)
+            if run.is_main:
+                tokenizer.save_pretrained(run.output)
         return run.finish({"loss": run.history[-1]["loss"], "first loss": run.history[0]["loss"]})
 
 

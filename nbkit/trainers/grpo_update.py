@@ -15,6 +15,7 @@ from nbkit.logprobs import token_logprobs
 from nbkit.losses import cispo_loss, importance_weights, policy_gradient_loss, ppo_clip_loss
 from nbkit.masks import aggregate, masked_mean, position_ids
 from nbkit.parallel import Parallel
+from nbkit.parallel.scoring import scores_tokens
 from nbkit.trainers.grpo_batch import GroupBatch, advantages
 from nbkit.trainers.grpo_config import GRPOConfig
 from nbkit.trainers.grpo_scoring import has_signal
@@ -88,7 +89,8 @@ def grpo_loss(
 def completion_logprobs(model: LanguageModel, batch: GroupBatch, temperature: float) -> Tensor:
     """Log-probabilities (R, T) of the completions under a model, 0 outside the mask.
 
-    Columns in which no row has a real token are not computed.
+    Columns in which no row has a real token are not computed; nor are whole logits, by a model that
+    was given ``nbkit.parallel.scoring.attach_scoring``.
     """
     width = batch.mask.shape[1]
     start = batch.ids.shape[1] - width
@@ -96,15 +98,22 @@ def completion_logprobs(model: LanguageModel, batch: GroupBatch, temperature: fl
     length = int(batch.attention[:, start:].sum(1).max())
     used = slice(first, start + length)
     attention = batch.attention[:, used]
-    logits = model(
-        input_ids=batch.ids[:, used],
-        attention_mask=attention.long(),
-        position_ids=position_ids(attention),
-        use_cache=False,
-        logits_to_keep=length + 1,
-    ).logits
-    targets, counted = batch.ids[:, start : start + length], batch.mask[:, :length]
-    logp = token_logprobs(logits[:, :-1], targets, temperature=temperature, mask=counted)
+    counted, inputs = (
+        batch.mask[:, :length],
+        {
+            "input_ids": batch.ids[:, used],
+            "attention_mask": attention.long(),
+            "position_ids": position_ids(attention),
+            "use_cache": False,
+        },
+    )
+    if scores_tokens(model):
+        every = model(**inputs, score=batch.ids[:, used], temperature=temperature)
+        logp = torch.where(counted, every[:, every.shape[1] - length :], 0.0)
+    else:
+        logits = model(**inputs, logits_to_keep=length + 1).logits
+        targets = batch.ids[:, start : start + length]
+        logp = token_logprobs(logits[:, :-1], targets, temperature=temperature, mask=counted)
     return torch.nn.functional.pad(logp, (0, width - length))
 
 

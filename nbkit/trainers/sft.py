@@ -191,8 +191,8 @@ class SFTTrainer(StreamTrainer):
         """Learn from one batch; return the metrics of this step.
 
         Returns:
-            "step", "loss" (nats a token), "gradient_norm" (before clipping), "learning_rate", "tokens"
-            (that the loss predicts, of all ranks).
+            "step", "loss" (nats a token), "gradient_norm" (before clipping), "learning_rate",
+            "tokens" (that the loss predicts, of all ranks).
 
         Raises:
             RuntimeError: a gradient that is not finite; no step is taken on it.
