@@ -10,7 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
-from nbkit.runs.run_folder import FACTS, read_json
+from nbkit.runs.json_file import read_json
+from nbkit.runs.run_folder import FACTS
 
 VARIABLE = "NBKIT_TRACKERS"
 ID = "wandb_id"

@@ -144,9 +144,9 @@ class Trainer(ABC):
         run: JobRun,
         *,
         save_every: int,
+        phase: str = "step",
         measure: Callable[[], Metrics] | None = None,
         measure_every: int = 0,
-        phase: str = "step",
     ) -> list[Metrics]:
         """Make steps in a job's run until done: go on where it was stopped, log, save.
 
@@ -156,9 +156,9 @@ class Trainer(ABC):
         Args:
             run: see ``JobRun``.
             save_every: steps between two checkpoints; 0: only when the job is told to stop.
+            phase: the rows call the seconds of a step "seconds/PHASE".
             measure: what else to log, such as the accuracy on held-out data.
             measure_every: steps between two calls of it; the last step has one too; 0: only there.
-            phase: the rows call the seconds of a step "seconds/PHASE".
 
         Returns:
             the metrics of each step, those from before a resumption included.
@@ -198,11 +198,7 @@ class StreamTrainer(Trainer):
     data: ClassVar[str] = "problems"  # what the items are called
 
     def __init__(
-        self,
-        config: Any,
-        count: int,
-        generator: torch.Generator,
-        learners: Mapping[str, Parallel],
+        self, config: Any, count: int, generator: torch.Generator, learners: Mapping[str, Parallel]
     ) -> None:
         self.config, self.generator, self.learners = config, generator, dict(learners)
         self.stream = PromptStream(count, generator, self.data)
