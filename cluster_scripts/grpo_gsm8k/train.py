@@ -1,4 +1,4 @@
-# Generated, sha256 9788de76e2530624
+# Generated, sha256 750e24440cd03cac
 """Training script of the job `grpo_gsm8k`, tangled from notebooks/23_rlvr.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -179,9 +179,12 @@ def teach(config: Config, run: Run) -> dict:
     trainer.fit(run, save_every=config.save_every)
     _, held_out = problems_of(config)
     with trainer.parallel.gathered() as whole:
-        if run.folder is not None and run.is_main:
-            torch.save(whole.state_dict(), run.output / "model.pt")
         found = held_out_accuracy(whole, vocabulary, held_out, config)
+    if run.folder is not None:
+        weights = trainer.parallel.whole_state()  # every rank takes part
+        weights["lm_head.weight"] = weights["model.embed_tokens.weight"]  # one tensor, two names
+        if run.is_main:
+            torch.save(weights, run.output / "model.pt")
     return run.finish(found)
 
 
