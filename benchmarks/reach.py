@@ -17,8 +17,8 @@ import typer
 
 from bookkit.authoring.page import find_pages
 from bookkit.authoring.reach import Finder, Reach
+from nbkit.runs.root import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "benchmarks/results/reach.json"
 # what, file, old text, new text
 EDITS = (

@@ -16,8 +16,7 @@ import torch
 import typer
 
 from bookkit.authoring.heads import compare_head, read_head, tolerance_of
-
-ROOT = Path(__file__).resolve().parents[1]
+from nbkit.runs.root import ROOT
 
 
 @dataclass(frozen=True)

@@ -58,3 +58,29 @@ def test_a_new_room_must_have_its_place(copy: Path) -> None:
 def test_the_code_keeps_the_order(copy: Path) -> None:
     status, output = lint(copy)
     assert status == 0 and "0 broken" in output, output
+
+
+def test_no_module_is_long() -> None:
+    """One idea each: what does not fit into 300 lines is several."""
+    lengths = {
+        path.relative_to(ROOT): len(path.read_text(encoding="utf-8").splitlines())
+        for path in (ROOT / "nbkit").rglob("*.py")
+    }
+    assert len(lengths) > 200
+    assert {str(path): lines for path, lines in lengths.items() if lines > 300} == {}
+
+
+LANGUAGE = ("sft", "reward_model", "dpo", "grpo", "rlhf", "reinforce")
+
+
+@pytest.mark.parametrize("name", LANGUAGE)
+def test_a_trainer_of_language_models_needs_no_simulator(name: str) -> None:
+    code = (
+        f"import sys; import nbkit.trainers.{name}; "
+        "print(*sorted({'gymnasium', 'mujoco'} & sys.modules.keys()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True,
+        env={"PYTHONPATH": str(ROOT), "PATH": "", "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.stdout.strip() == ""

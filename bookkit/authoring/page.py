@@ -3,7 +3,6 @@
 Both are read into the same form, `Content`, so that they can be compared cell by cell.
 """
 
-import hashlib
 import json
 from collections import Counter
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from bookkit.authoring.notebook_file import _first_line, join, pasted_cell, read
 from bookkit.authoring.quick import jupytext
 from bookkit.authoring.repository import relative, text_pages
 from nbkit.errors import UserError
+from nbkit.runs.sha256 import text_digest
 
 TEXT_FORMAT = "md:myst"
 # Keys of the front matter that are for the tools, not for the reader's page.
@@ -218,7 +218,7 @@ def is_front_matter(cell: dict[str, Any]) -> bool:
 def digest(value: Any) -> str:
     """SHA-256 of plain data, independent of the order of keys."""
     data = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
-    return hashlib.sha256(data.encode()).hexdigest()
+    return text_digest(data)
 
 
 def _cell(kind: str, source: str, metadata: dict[str, Any]) -> dict[str, Any]:

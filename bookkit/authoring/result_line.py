@@ -9,9 +9,9 @@ from typing import Any
 
 from nbkit.errors import UserError
 from nbkit.runs.results import read_result
+from nbkit.runs.root import ROOT
 
 MEASURED_MIME = "application/vnd.nbkit.measured+json"
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def measured(*results: str | Path) -> None:

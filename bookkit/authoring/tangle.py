@@ -7,7 +7,6 @@ model `Config`, whose fields all have defaults, and a function `main(config)`; t
 """
 
 import ast
-import hashlib
 import re
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from bookkit.authoring.page import Page
 from bookkit.authoring.repository import relative, write_atomically
 from bookkit.authoring.stamp import Finding
 from nbkit.errors import UserError
+from nbkit.runs.sha256 import text_digest
 
 TAG = "tangle"
 FOLDER = "cluster_scripts"
@@ -218,7 +218,7 @@ def _signed(text: str) -> str:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return text_digest(text, 16)
 
 
 def _without_imports(source: str, tree: ast.Module) -> tuple[list[str], str]:

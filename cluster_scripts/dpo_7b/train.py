@@ -1,11 +1,10 @@
-# Generated, sha256 86a8ec2ee8f6dd78
+# Generated, sha256 725922cfb625ae66
 """Training script of the job `dpo_7b`, tangled from notebooks/22_dpo.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
 YAML file with values for the fields of `Config`.
 """
 
-import math
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,16 +20,13 @@ from nbkit.data.encode import EncodedPair, encode_preferences
 from nbkit.data.prefetch import hub_name
 from nbkit.data.ultrafeedback import load_ultrafeedback
 from nbkit.envs.helpful import encode_pairs, preference_pairs
-from nbkit.parallel import Parallel, ParallelConfig, connect, join
-from nbkit.parallel.checkpoint import SHARDS, read_shards, write_shards
-from nbkit.parallel.counts import gather_objects
-from nbkit.parallel.export import note_model
+from nbkit.parallel import ParallelConfig, connect, join
+from nbkit.parallel.export import write_model
 from nbkit.recipes.dpo_recipe import VOCABULARY
 from nbkit.runs.run import Run
 from nbkit.text.policies_hf import tiny_model
-from nbkit.trainers.dpo_batch import PairScores, pair_batch, pair_scores
+from nbkit.trainers.dpo import DPOTrainer
 from nbkit.trainers.dpo_config import DPOConfig, Kind
-from nbkit.trainers.dpo_loss import dpo_loss, pair_metrics
 
 
 @dataclass(frozen=True)
@@ -86,36 +82,6 @@ def load_pairs(config: Config, tokenizer) -> list[EncodedPair]:
     return encoded.pairs
 
 
-@torch.no_grad()
-def score_all(parallel: Parallel, pairs: list[EncodedPair], pad_id: int, size: int) -> PairScores:
-    """The reference's scores of all pairs, on the CPU; each process makes its share."""
-    world = parallel.world
-    share = math.ceil(len(pairs) / world.size)
-    mine = [pairs[(world.rank + world.size * i) % len(pairs)] for i in range(share)]
-    parts = [
-        pair_scores(parallel.model, pair_batch(mine[i : i + size], pad_id, world.device))
-        for i in range(0, share, size)  # as many passes on every rank: each is collective
-    ]
-    local = [torch.cat(field).float().cpu() for field in zip(*parts, strict=True)]
-    every = gather_objects(local)
-    return PairScores(
-        *(torch.stack(fields, 1).flatten()[: len(pairs)] for fields in zip(*every, strict=True))
-    )
-
-
-def rows_of(step: int, count: int, batch: int, seed: int) -> list[int]:
-    """Which pairs a step learns from: a function of seed and step alone, one order an epoch."""
-    orders: dict[int, torch.Tensor] = {}
-    rows = []
-    for position in range(step * batch, (step + 1) * batch):
-        epoch, place = divmod(position, count)
-        if epoch not in orders:
-            source = torch.Generator().manual_seed(9973 * seed + epoch)
-            orders[epoch] = torch.randperm(count, generator=source)
-        rows.append(int(orders[epoch][place]))
-    return rows
-
-
 def check(config: Config, devices: int) -> None:
     """Refuse what does not fit together; `nbkit job submit` asks this before anything is queued."""
     if config.micro_batch < 2 or config.micro_batch % 2:
@@ -127,64 +93,40 @@ def check(config: Config, devices: int) -> None:
 
 def main(config: Config) -> dict:
     """Train; return the means of the last tenth of the steps."""
-    settings = DPOConfig(kind=config.kind, beta=config.beta)
-    spread = ParallelConfig(
+    how = ParallelConfig(
         backend=config.backend,
         precision=config.precision,
         checkpointing=config.checkpointing,
         seed=config.seed,
     )
-    parallel = connect(spread, join(config.device))
-    world = parallel.world
-    check(config, world.size)
+    parallel = connect(how, join(config.device))
+    devices = parallel.world.size
+    check(config, devices)
+    pairs_a_pass = config.micro_batch // 2
     with Run.start(asdict(config), seeds=(config.seed,), folder=config.run_folder) as run:
         torch.manual_seed(config.seed)
         model, tokenizer, pad_id = load_model(config)
-        pairs = load_pairs(config, tokenizer)
-        settings_of_adam = {"lr": config.learning_rate, "weight_decay": 0.0}
-        parallel.prepare(model, lambda some: torch.optim.AdamW(some, **settings_of_adam))
+        trainer = DPOTrainer(  # which scores all pairs with the model as it is handed over
+            model,
+            load_pairs(config, tokenizer),
+            DPOConfig(
+                kind=config.kind,
+                beta=config.beta,
+                steps=config.steps,
+                batch_size=pairs_a_pass * config.accumulation * devices,
+                micro_pairs=pairs_a_pass,
+                learning_rate=config.learning_rate,
+                warmup=config.warmup,
+                max_grad_norm=config.gradient_clipping,
+            ),
+            pad_id=pad_id,
+            generator=torch.Generator().manual_seed(config.seed),
+            parallel=parallel,
+        )
+        trainer.fit(run, save_every=config.save_every, phase="update")
         if run.folder is not None:
-            note_model(run.folder, parallel.model)  # for `nbkit export`
-        size = config.micro_batch // 2
-        batch = size * config.accumulation * world.size
-        # Before a checkpoint is read: the reference is the model as it was handed over.
-        reference = score_all(parallel, pairs, pad_id, size)
-        found, step = run.resume(), 0
-        if found is not None:
-            read_shards(parallel, found.folder / SHARDS)
-            step = found.step
-        while step < config.steps:
-            warm = min(1.0, (step + 1) / config.warmup) if config.warmup else 1.0
-            left = 1 - max(0, step - config.warmup) / max(1, config.steps - config.warmup)
-            for group in parallel.optimiser.param_groups:
-                group["lr"] = config.learning_rate * warm * left
-            rows = rows_of(step, len(pairs), batch, config.seed)[world.rank :: world.size]
-            seen, loss_sum = [], 0.0
-            for part in parallel.parts([rows[i : i + size] for i in range(0, len(rows), size)]):
-                with run.timed("update"):
-                    stacked = pair_batch([pairs[row] for row in part], pad_id, world.device)
-                    scores = pair_scores(parallel.model, stacked)
-                    fixed = reference.rows(torch.tensor(part))
-                    fixed = PairScores(*(field.to(world.device) for field in fixed))
-                    loss = dpo_loss(scores, fixed, settings).sum() / batch
-                    parallel.backward(loss)
-                loss_sum += loss.item()
-                seen.append(pair_metrics(scores, fixed, config.beta))
-            norm = parallel.step(config.gradient_clipping)
-            step += 1
-            sums = parallel.total(*(sum(m[name] for m in seen) / len(seen) for name in seen[0]))
-            means = {name: value / world.size for name, value in zip(seen[0], sums, strict=True)}
-            (loss_sum,) = parallel.total(loss_sum)
-            run.log(step, {"loss": loss_sum, "gradient_norm": norm, **means})
-            run.checkpoint(
-                step,
-                write=lambda folder: write_shards(parallel, folder / SHARDS),
-                every=config.save_every,
-            )
-        if run.folder is not None:
-            weights = parallel.whole_state()
+            write_model(parallel, run.output)
             if run.is_main:
-                model.save_pretrained(run.output, state_dict=weights)
                 tokenizer.save_pretrained(run.output)
         tail = run.history[-max(1, config.steps // 10) :]
         names = ("loss", "margin", "accuracy", "logp_chosen")

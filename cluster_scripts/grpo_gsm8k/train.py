@@ -1,4 +1,4 @@
-# Generated, sha256 bebae1ab2a3db6a4
+# Generated, sha256 14ad85ddaa37f60d
 """Training script of the job `grpo_gsm8k`, tangled from notebooks/24_grpo.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -21,16 +21,16 @@ from nbkit.data.gsm8k import WordProblem, load_gsm8k
 from nbkit.data.prefetch import hub_name
 from nbkit.envs.word_problems import StoryVocabulary, draw_stories, story_corpus
 from nbkit.generate import clear, generate
-from nbkit.parallel import ParallelConfig, connect, join
-from nbkit.parallel.checkpoint import SHARDS, read_shards, write_shards
-from nbkit.parallel.export import note_model
+from nbkit.parallel import Parallel, ParallelConfig, connect, join
+from nbkit.parallel.export import write_model
 from nbkit.rewards import simple_grpo
 from nbkit.rewards.compose import Composed
+from nbkit.runs.once import once
 from nbkit.runs.run import Run
 from nbkit.text.chat_vocabulary import ChatVocabulary
 from nbkit.text.policies_hf import tiny_model
-from nbkit.trainers import sft
 from nbkit.trainers.grpo import VARIANTS, GRPOTrainer, variant
+from nbkit.trainers.sft import SFTConfig, SFTTrainer
 
 
 @dataclass(frozen=True)
@@ -139,10 +139,20 @@ def held_out_accuracy(model: Any, vocabulary: Any, problems: Sequence[Any], conf
     return found
 
 
+def back_end(config: Config, *, precision: Precision) -> Parallel:
+    """How the model is spread over the devices."""
+    how = ParallelConfig(
+        backend=config.backend,
+        precision=precision,
+        checkpointing=config.checkpointing,
+        seed=config.seed,
+    )
+    return connect(how, join(config.device))
+
+
 def teach(config: Config, run: Run) -> dict:
-    """Supervised steps on generated stories, some of them wrong on purpose."""
+    """Supervised steps on generated stories, some of them wrong on purpose; in float32."""
     model, vocabulary = starting_point(config, run)
-    model.to(config.device)
     examples = [
         Example(
             tuple(vocabulary.encode(problem.prompt)),
@@ -154,18 +164,28 @@ def teach(config: Config, run: Run) -> dict:
             seed=config.seed,
         )
     ]
-    settings = sft.SFTConfig(
-        steps=config.lessons, batch_size=config.lesson_batch, learning_rate=config.lesson_rate
+    trainer = SFTTrainer(
+        model,
+        examples,
+        SFTConfig(
+            steps=config.lessons,
+            batch_size=config.lesson_batch,
+            learning_rate=config.lesson_rate,
+        ),
+        pad_id=vocabulary.pad_id,
+        generator=torch.Generator().manual_seed(config.seed),
+        parallel=back_end(config, precision="float32"),
     )
-    generator = torch.Generator().manual_seed(config.seed)
-    history = sft.train(model, examples, settings, pad_id=vocabulary.pad_id, generator=generator)
-    every = max(1, len(history) // 200)
-    for row in history[::every]:
-        run.log(int(row["step"]), {"loss": row["loss"]})
-    if run.folder is not None and run.is_main:
-        torch.save(model.state_dict(), run.output / "model.pt")
+    trainer.fit(run, save_every=config.save_every)
     _, held_out = problems_of(config)
-    return run.finish(held_out_accuracy(model, vocabulary, held_out, config))
+    with trainer.parallel.gathered() as whole:
+        found = held_out_accuracy(whole, vocabulary, held_out, config)
+    if run.folder is not None:
+        weights = trainer.parallel.whole_state()  # every rank takes part
+        weights["lm_head.weight"] = weights["model.embed_tokens.weight"]  # one tensor, two names
+        if run.is_main:
+            torch.save(weights, run.output / "model.pt")
+    return run.finish(found)
 
 
 def learn(config: Config, run: Run) -> dict:
@@ -173,15 +193,7 @@ def learn(config: Config, run: Run) -> dict:
     model, vocabulary = starting_point(config, run)
     parameters = sum(p.numel() for p in model.parameters())
     problems, held_out = problems_of(config)
-    parallel = connect(
-        ParallelConfig(
-            backend=config.backend,
-            precision=config.precision,
-            checkpointing=config.checkpointing,
-            seed=config.seed,
-        ),
-        join(config.device),
-    )
+    parallel = back_end(config, precision=config.precision)
     low = config.precision == "bfloat16"
     settings = variant(
         config.algorithm,
@@ -213,32 +225,20 @@ def learn(config: Config, run: Run) -> dict:
         with parallel.gathered() as whole:
             return held_out_accuracy(whole, vocabulary, held_out, config)
 
-    if run.folder is not None:
-        note_model(run.folder, parallel.model)  # for `nbkit export`
-    found = run.resume()
-    if found is not None:
-        read_shards(parallel, found.folder / SHARDS)
-        trainer.load_state_dict(found.state["trainer"])
-    # Measured once: after a resumption the model is no longer the one it began with.
-    before = accuracy() if found is None else found.state["before"]
-    while not trainer.finished:
-        metrics = trainer.step()
-        done = len(trainer.history)
-        if done % config.evaluate_every == 0 or trainer.finished:
-            metrics |= accuracy()
-        run.log(done, metrics)
-        run.checkpoint(
-            done,
-            lambda: {"before": before, "trainer": trainer.state_dict()},
-            every=config.save_every,
-            write=lambda folder: write_shards(parallel, folder / SHARDS),
-        )
-    if run.folder is not None:
-        weights = parallel.whole_state()  # every rank takes part
-        if run.is_main and config.model:
-            model.save_pretrained(run.output, state_dict=weights)
+    before = once(run, "before", accuracy)  # once: a resumed model is no longer that one
+    trainer.fit(
+        run,
+        save_every=config.save_every,
+        measure=accuracy,
+        measure_every=config.evaluate_every,
+    )
+    if run.folder is not None and config.model:
+        write_model(parallel, run.output)
+        if run.is_main:
             vocabulary.tokenizer.save_pretrained(run.output)
-        elif run.is_main:
+    elif run.folder is not None:
+        weights = parallel.whole_state()  # every rank takes part
+        if run.is_main:
             torch.save(weights, run.output / "model.pt")
     seen = [row for row in run.history if "held out/correct, sampled" in row]
     curve = {

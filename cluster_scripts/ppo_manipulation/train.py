@@ -1,4 +1,4 @@
-# Generated, sha256 32f8f16d9847aedc
+# Generated, sha256 7f197b9caf784ad2
 """Training script of the job `ppo_manipulation`, tangled from notebooks/41_manipulation.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -152,7 +152,7 @@ def go_on(config: Config, run: Run, trainer: PixelTrainer) -> tuple[int, float]:
     trainer.optimiser.load_state_dict(found.state["optimiser"])
     own = torch.load(found.folder / f"rank_{run.rank}.pt", map_location="cpu", weights_only=True)
     # The episodes that were running are lost. Other targets than those of the start come next.
-    trainer.load_state_dict(own, seed=config.seed + 1_000_000 * run.rank + found.step)
+    trainer.load_device_state(own, seed=config.seed + 1_000_000 * run.rank + found.step)
     return found.step, found.state["elapsed"]
 
 
@@ -185,7 +185,7 @@ def train(config: Config, run: Run, trainer: PixelTrainer) -> float:
                 "ranks": run.world_size,
             },
             # Reward scale, draws and counts are each rank's own.
-            write=lambda folder: torch.save(trainer.state_dict(), folder / f"rank_{run.rank}.pt"),
+            write=lambda folder: torch.save(trainer.device_state(), folder / f"rank_{run.rank}.pt"),
         )
     return time.perf_counter() - started
 

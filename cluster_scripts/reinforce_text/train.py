@@ -1,4 +1,4 @@
-# Generated, sha256 37b5e5a47b61e369
+# Generated, sha256 e53735592cd72713
 """Training script of the job `reinforce_text`, tangled from notebooks/11_reinforce.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -19,13 +19,15 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from nbkit.envs.reviews import ALPHABET, reviews
 from nbkit.rewards.text import sentiment
 from nbkit.runs import provenance
+from nbkit.runs.ranks import world_size
+from nbkit.runs.run import Run
 from nbkit.text.environment import TextEnv
 from nbkit.text.metrics import judge
 from nbkit.text.policies import HuggingFacePolicy
 from nbkit.text.rollouts import rollout
 from nbkit.text.vocabulary import CharVocabulary
 from nbkit.trainers.language_model import pretrain
-from nbkit.trainers.reinforce import ReinforceConfig, train
+from nbkit.trainers.reinforce import ReinforceConfig, ReinforceTrainer
 
 
 @dataclass(frozen=True)
@@ -78,15 +80,12 @@ def tune_to_sentiment(base, vocabulary, config: Config, beta: float, seed: int) 
         kl_coefficient=beta,
         seed=seed,
     )
-    started = time.perf_counter()
-    history = train(
-        policy,
-        env,
-        settings,
-        reference=base,
-        description=f"seed {seed}, beta {beta}",
-    )
-    seconds = time.perf_counter() - started
+    trainer = ReinforceTrainer(policy, env, settings, reference=base)
+    with Run.start(asdict(config), seeds=(seed,), stage=f"seed_{seed}_beta_{beta}") as run:
+        started = time.perf_counter()
+        history = trainer.fit(run, save_every=0)
+        seconds = time.perf_counter() - started
+        run.finish({"return": history[-1]["return"]})
     generator = torch.Generator(config.device).manual_seed(10_000 + seed)
     fresh = rollout(policy, env, 256, generator=generator)
     return {
@@ -104,8 +103,15 @@ def tune_to_sentiment(base, vocabulary, config: Config, beta: float, seed: int) 
     }
 
 
+def check(config: Config, devices: int) -> None:
+    """Refuse what does not fit together."""
+    if devices != 1:
+        raise ValueError(f"devices: there are {devices}; this job runs on one")
+
+
 def main(config: Config) -> dict:
     """Run the job; return its result and, if asked to, write it with its stamp."""
+    check(config, world_size())
     torch.set_float32_matmul_precision("high")
     origin = provenance.start(
         seeds=config.seeds,

@@ -1,10 +1,11 @@
-# Generated, sha256 b85d2b8fa60eba1b
+# Generated, sha256 1e61e69192de5596
 """Training script of the job `scaling_study`, tangled from notebooks/34_deepspeed.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
 YAML file with values for the fields of `Config`.
 """
 
+import math
 import statistics
 import sys
 import time
@@ -15,12 +16,10 @@ from typing import Literal
 import torch
 import yaml
 from pydantic import TypeAdapter
-from torch import Tensor, nn
+from torch import nn
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from nbkit.cluster.job import Backend, Checkpointing, Precision
-from nbkit.losses import ppo_clip_loss, value_loss
-from nbkit.masks import aggregate
 from nbkit.memory import SHAPES
 from nbkit.parallel import Parallel, ParallelConfig, World, connect, join
 from nbkit.parallel.flops import flops_per_token, peak_flops
@@ -29,8 +28,11 @@ from nbkit.parallel.streams import rank_seed
 from nbkit.parallel.traffic import watch
 from nbkit.runs.run import Run
 from nbkit.text.policies_value import ScalarModel
-from nbkit.trainers.grpo_update import grpo_loss
+from nbkit.trainers import grpo_update, rlhf_update
+from nbkit.trainers.grpo_batch import GroupBatch
 from nbkit.trainers.grpo_variants import variant
+from nbkit.trainers.rlhf_batch import RLHFBatch
+from nbkit.trainers.rlhf_config import RLHFConfig
 
 TINY = {
     "hidden_size": 32,
@@ -114,67 +116,48 @@ def learners(config: Config, world: World) -> list[Parallel]:
     return [learner(model, config, world) for model in made]
 
 
-def make_batch(config: Config, rows: int, world: World) -> list[dict[str, Tensor]]:
-    """This rank's micro-batches: random ids and what a sampler and a reward would have left."""
-    generator = torch.Generator().manual_seed(rank_seed(config.seed, world.rank, "batch"))
-    words, width = qwen(config).vocab_size, config.length - 1
-    mask = (torch.arange(width) >= config.length // 4).expand(rows, width)
-    noise = [torch.randn(rows, width, generator=generator) * mask for _ in range(3)]
-    whole = {
-        "ids": torch.randint(2, words, (rows, config.length), generator=generator),
-        "mask": mask,
+def make_batch(config: Config, rows: int, world: World) -> GroupBatch | RLHFBatch:
+    """The batch of all ranks: random ids and what a sampler and a reward would have left."""
+    rows, length = rows * world.size, config.length - config.length // 4
+    words = qwen(config).vocab_size
+    generator = torch.Generator().manual_seed(rank_seed(config.seed, 0, "batch"))
+    noise = [torch.randn(rows, length, generator=generator).to(world.device) for _ in range(3)]
+    zeros = torch.zeros(rows, length, device=world.device)
+    each, no = zeros[:, 0], torch.zeros(rows, dtype=torch.bool, device=world.device)
+    ids = torch.randint(2, words, (rows, config.length), generator=generator).to(world.device)
+    both = {
+        "ids": ids,
+        "attention": torch.ones_like(ids, dtype=torch.bool),
+        "mask": torch.ones_like(zeros, dtype=torch.bool),
         "advantages": noise[0],
-        "values": noise[1],
-        "returns": noise[2],
+        "logprobs": zeros - math.log(words - 2),  # of ids that are equally likely
+        "truncated": no,
     }
-    whole = {name: value.to(world.device) for name, value in whole.items()}
-    starts = range(0, rows, config.micro_batch)
-    return [{n: v[i : i + config.micro_batch] for n, v in whole.items()} for i in starts]
+    if config.stage == "grpo":
+        return GroupBatch(**both, rewards=each, raw_rewards=each, valid=~no)
+    return RLHFBatch(
+        **both,
+        ref_logprobs=both["logprobs"],
+        values=noise[1],
+        returns=noise[2],
+        scores=each,
+        rewards=zeros,
+    )
 
 
-def take_step(made: list[Parallel], batch: list[dict[str, Tensor]], config: Config) -> float:
-    """One update by all ranks together; return the loss of the policy."""
-    policy, settings = made[0], variant("grpo", kl_coefficient=0.0, aggregation="token-mean")
-    tokens, count = policy.total(sum(p["mask"].sum() for p in batch), sum(map(rows_of, batch)))
-    seen = torch.zeros((), device=policy.world.device)
-    for number, part in enumerate(policy.parts(batch)):
-        ids, mask = part["ids"], part["mask"]
-        logp = policy.model(input_ids=ids, score=ids)
-        if config.stage == "grpo":
-            loss = grpo_loss(
-                logp,
-                logp.detach(),
-                part["advantages"],
-                mask,
-                settings,
-                total_tokens=tokens,
-                total_sequences=count,
-            )
-        else:
-            terms = ppo_clip_loss(
-                logp, logp.detach(), part["advantages"], clip_low=0.2, clip_high=0.2, mask=mask
-            )
-            loss = aggregate(terms, mask, "token-mean", total_tokens=tokens)
-        policy.backward(loss)
-        seen += loss.detach()
-        for value in made[1:]:
-            value.expect(last=number == len(batch) - 1)
-            guesses = value.model(ids, torch.ones_like(ids, dtype=torch.bool))[:, :-1].float()
-            errors = value_loss(
-                guesses, part["returns"], old_values=part["values"], clip=0.2, mask=mask
-            )
-            value.backward(aggregate(errors, mask, "token-mean", total_tokens=tokens))
-    for parallel in made:
-        parallel.step(1.0)
-    return policy.total(seen)[0]
+def take_step(made: list[Parallel], batch: GroupBatch | RLHFBatch, config: Config) -> float:
+    """One update by all ranks together, as the trainers make it; return the loss of the policy."""
+    order = torch.Generator().manual_seed(config.seed)
+    if isinstance(batch, GroupBatch):
+        grpo = variant(
+            "grpo", kl_coefficient=0.0, aggregation="token-mean", micro_rows=config.micro_batch
+        )
+        return grpo_update.update(made[0], batch, None, grpo, order)["loss"]
+    ppo = RLHFConfig(epochs=1, minibatches=1, micro_rows=config.micro_batch)
+    return rlhf_update.update(made[0], made[1], batch, ppo, order)["policy_loss"]
 
 
-def rows_of(part: dict[str, Tensor]) -> int:
-    """How many sequences a micro-batch has."""
-    return len(part["ids"])
-
-
-def timed_step(made: list[Parallel], batch: list[dict[str, Tensor]], config: Config) -> tuple:
+def timed_step(made: list[Parallel], batch: GroupBatch | RLHFBatch, config: Config) -> tuple:
     """Seconds of the slowest rank, and the loss."""
     start = now(config.device)
     loss = take_step(made, batch, config)

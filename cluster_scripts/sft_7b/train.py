@@ -1,4 +1,4 @@
-# Generated, sha256 93498eb1207ad4e8
+# Generated, sha256 f274d6c2e8852e3f
 """Training script of the job `sft_7b`, tangled from notebooks/21_rlhf.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -20,13 +20,11 @@ from nbkit.data.encode import Example, encode_preferences
 from nbkit.data.hh import hh_files, load_hh
 from nbkit.data.prefetch import hub_name
 from nbkit.envs.helpful import HelpfulVocabulary, preference_pairs
-from nbkit.parallel import Parallel, ParallelConfig, connect, join
-from nbkit.parallel.checkpoint import SHARDS, read_shards, write_shards
-from nbkit.parallel.export import note_model
-from nbkit.parallel.streams import GlobalBatches, mine
+from nbkit.parallel import ParallelConfig, connect, join
+from nbkit.parallel.export import write_model
 from nbkit.runs.run import Run
 from nbkit.text.policies_hf import tiny_model
-from nbkit.trainers.sft import answer_logprobs, schedule, sft_batch
+from nbkit.trainers.sft import SFTConfig, SFTTrainer
 
 
 @dataclass(frozen=True)
@@ -77,19 +75,6 @@ def load(config: Config) -> tuple:
     return model, tokenizer, [Example(pair.prompt_ids, pair.chosen_ids) for pair in encoded.pairs]
 
 
-def one_step(parallel: Parallel, rows: list[Example], pad: int, config: Config) -> tuple:
-    """One gradient step on a global batch, of which `rows` are this rank's: loss and norm."""
-    (total,) = parallel.total(sum(len(row.answer_ids) for row in rows))
-    size, seen = config.micro_batch, 0.0
-    for part in parallel.parts([rows[i : i + size] for i in range(0, len(rows), size)]):
-        ids, attention, counted = sft_batch(part, pad, parallel.world.device)
-        loss = -answer_logprobs(parallel.model, ids, attention, counted).sum() / total
-        parallel.backward(loss)
-        seen += loss.item()
-    norm = parallel.step(config.gradient_clipping)
-    return parallel.total(seen)[0], norm, total
-
-
 def check(config: Config, devices: int) -> None:
     """Refuse what does not fit together; `nbkit job submit` asks this before anything is queued."""
     if config.batch % devices:
@@ -106,46 +91,30 @@ def main(config: Config) -> dict:
         seed=config.seed,
     )
     parallel = connect(how, join(config.device))
-    world = parallel.world
-    check(config, world.size)
+    check(config, parallel.world.size)
     with Run.start(asdict(config), seeds=(config.seed,), folder=config.run_folder) as run:
         torch.manual_seed(config.seed)
-        model, tokenizer, rows = load(config)
-        pad = tokenizer.pad_token_id
-        pad = tokenizer.eos_token_id if pad is None else pad
-        parallel.prepare(
+        model, tokenizer, examples = load(config)
+        pad_id = tokenizer.pad_token_id
+        trainer = SFTTrainer(
             model.eval(),  # no dropout
-            lambda some: torch.optim.AdamW(some, lr=config.learning_rate, betas=(0.9, 0.95)),
+            examples,
+            SFTConfig(
+                steps=config.steps,
+                batch_size=config.batch,
+                micro_rows=config.micro_batch,
+                learning_rate=config.learning_rate,
+                warmup=config.warmup,
+                max_grad_norm=config.gradient_clipping,
+            ),
+            pad_id=tokenizer.eos_token_id if pad_id is None else pad_id,
+            generator=torch.Generator().manual_seed(config.seed),
+            parallel=parallel,
         )
+        trainer.fit(run, save_every=config.save_every, phase="update")
         if run.folder is not None:
-            note_model(run.folder, parallel.model)  # for `nbkit export`
-        order, step = GlobalBatches(len(rows), config.batch, config.seed), 0
-        found = run.resume()
-        if found is not None:
-            order.load_state_dict(found.state["order"])
-            read_shards(parallel, found.folder / SHARDS)
-            step = found.step
-        while step < config.steps:
-            rate = schedule(step, config.steps, config.learning_rate, config.warmup)
-            for group in parallel.optimiser.param_groups:
-                group["lr"] = rate
-            own = [rows[i] for i in mine(order.next(), world.rank, world.size)]
-            with run.timed("update"):
-                loss, norm, tokens = one_step(parallel, own, pad, config)
-            step += 1
-            row = {"loss": loss, "gradient_norm": norm, "learning_rate": rate, "tokens": tokens}
-            run.log(step, row)
-            run.checkpoint(
-                step,
-                lambda: {"order": order.state_dict()},
-                every=config.save_every,
-                write=lambda folder: write_shards(parallel, folder / SHARDS),
-            )
-        if run.folder is not None:
-            weights = parallel.whole_state()
+            write_model(parallel, run.output, dtype=config.precision)
             if run.is_main:
-                kept = {k: v.to(getattr(torch, config.precision)) for k, v in weights.items()}
-                model.save_pretrained(run.output, state_dict=kept)
                 tokenizer.save_pretrained(run.output)
         return run.finish({"loss": run.history[-1]["loss"], "first loss": run.history[0]["loss"]})
 

@@ -7,52 +7,21 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from nbkit.cluster.job import Container, Job, Limits, Slurm, Stage
+from nbkit.cluster.job_yaml import JobError, Location, at, dotted, read_yaml
 
-Location = tuple[str | int, ...]
+__all__ = ["JobError", "config_fields", "load_job", "read_yaml", "variant_names", "where"]
+
 VARIANTS = "variants"
-DEPTH = 20
-TOO_DEEP = "values are nested too deeply, or one holds itself; write them flatter"
 NESTED: dict[str, type[BaseModel]] = {
     "container": Container,
     "slurm": Slurm,
     "limits": Limits,
     "stages": Stage,
 }
-
-
-class JobError(ValueError):
-    """A job file that cannot be used; one line a finding."""
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML without the surprise that 12:00:00 is the number 43200."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    letter: [
-        (tag, pattern)
-        for tag, pattern in resolvers
-        if tag not in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
-    ]
-    for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:int", re.compile(r"^[-+]?(?:0|[1-9][0-9_]*)$"), list("-+0123456789")
-)
-# 1e-6 is a number here, as it is for whoever writes it.
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(
-        r"^[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[0-9][0-9_]*[eE][-+]?[0-9]+"
-        r"|\.[0-9]+(?:[eE][-+]?[0-9]+)?|\.inf|\.nan)$"
-    ),
-    list("-+.0123456789"),
-)
 
 
 def load_job(path: Path, *, variant: str = "", script: Path | None = None) -> Job:
@@ -123,50 +92,8 @@ def where(path: Path, stage: str, field: str, *, variant: str = "") -> str:
         places += [(*over, *place), place]
     for found in places:
         if found in lines:
-            return f"{_at(path, lines, found)}: {_dotted(found)}"
+            return f"{at(path, lines, found)}: {dotted(found)}"
     return str(path)
-
-
-def read_yaml(path: Path) -> tuple[dict[str, Any], dict[Location, int]]:
-    """Read a mapping, and the line on which each key and item stands.
-
-    Raises:
-        JobError: no file, no UTF-8, no YAML, no mapping, a key that is given twice, or values that
-            are nested without an end.
-
-    """
-    if not path.is_file():
-        raise JobError(f"{path}: there is no such file")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise JobError(f"{path}:{line}: not text in UTF-8; save the file as UTF-8") from None
-    try:
-        return _parsed(path, text)
-    except RecursionError:
-        raise JobError(f"{path}: {TOO_DEEP}") from None
-
-
-def _parsed(path: Path, text: str) -> tuple[dict[str, Any], dict[Location, int]]:
-    try:
-        loader = _Loader(text)
-    except yaml.YAMLError as error:  # a character that YAML does not know
-        raise JobError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
-    try:
-        node = loader.get_single_node()
-        if not isinstance(node, yaml.MappingNode):
-            raise JobError(f"{path}:1: a job file is a mapping of names to values")
-        lines: dict[Location, int] = dict(_lines(path, node, ()))
-        return loader.construct_document(node), lines
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = f":{mark.line + 1}" if mark else ""
-        raise JobError(f"{path}{line}: not YAML: {error.problem}") from None
-    except yaml.YAMLError as error:
-        raise JobError(f"{path}: not YAML: {error}") from None
-    finally:
-        loader.dispose()
 
 
 def config_fields(script: Path) -> list[str]:
@@ -192,11 +119,11 @@ def _variants(
     """The variants of a job file: names, and mappings of the values that they replace."""
     variants = content.get(VARIANTS, {})
     if not isinstance(variants, dict) or not all(isinstance(v, dict) for v in variants.values()):
-        raise JobError(f"{_at(path, lines, (VARIANTS,))}: give each variant a mapping of values")
+        raise JobError(f"{at(path, lines, (VARIANTS,))}: give each variant a mapping of values")
     for name in variants:
         if not isinstance(name, str):
             raise JobError(
-                f"{_at(path, lines, (VARIANTS, str(name)))}: variant {name!r} is no text; write "
+                f"{at(path, lines, (VARIANTS, str(name)))}: variant {name!r} is no text; write "
                 "its name in quotes, or as in gpus_1"
             )
     return variants
@@ -215,7 +142,7 @@ def _unknown_values(
     for place, name in places.items():
         if name not in fields and place in lines:
             yield (
-                f"{_at(path, lines, place)}: {_dotted(place)}: Config in {script.name} has no "
+                f"{at(path, lines, place)}: {dotted(place)}: Config in {script.name} has no "
                 f"field {name!r};{_close(name, fields)} it has {', '.join(fields)}"
             )
 
@@ -225,12 +152,12 @@ def _finding(path: Path, lines: Mapping[Location, int], detail: ErrorDetails) ->
     # The last parts of a place may be pydantic's own (a member of a union, "[key]").
     while place and place not in lines and detail["type"] != "missing":
         place = place[:-1]
-    where = f"{_at(path, lines, place)}: " + (f"{_dotted(place)}: " if place else "")
+    where = f"{at(path, lines, place)}: " + (f"{dotted(place)}: " if place else "")
     given, message = detail["input"], detail["msg"]
     if not place:  # of several values together; the message begins with the place of one
         named = message.removeprefix("Value error, ").partition(":")[0].split(".")
         own = tuple(int(part) if part.isdigit() else part for part in named)
-        where = f"{_at(path, lines, own)}: "
+        where = f"{at(path, lines, own)}: "
     match detail["type"]:
         case "literal_error":
             allowed = detail["ctx"]["expected"].replace(" or ", ", ")
@@ -242,7 +169,7 @@ def _finding(path: Path, lines: Mapping[Location, int], detail: ErrorDetails) ->
                 known
             )
         case "missing":
-            return f"{_at(path, lines, place[:-1])}: {_dotted(place)}: it is missing; give it"
+            return f"{at(path, lines, place[:-1])}: {dotted(place)}: it is missing; give it"
         case "string_pattern_mismatch":
             pattern = detail["ctx"]["pattern"]
             return f"{where}{given!r} is not allowed; allowed is what matches {pattern}"
@@ -271,16 +198,6 @@ def _close(name: str, known: list[str]) -> str:
     return f" did you mean {close[0]!r}?" if close else ""
 
 
-def _at(path: Path, lines: Mapping[Location, int], place: Location) -> str:
-    while place and place not in lines:
-        place = place[:-1]
-    return f"{path}:{lines.get(place, 1)}"
-
-
-def _dotted(place: Location) -> str:
-    return ".".join(str(part) for part in place)
-
-
 def _merged(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Replace values, mapping by mapping."""
     result = dict(base)
@@ -289,21 +206,3 @@ def _merged(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         both = isinstance(old, dict) and isinstance(value, dict)
         result[key] = _merged(old, value) if both and isinstance(old, dict) else value
     return result
-
-
-def _lines(path: Path, node: yaml.Node, place: Location) -> Iterator[tuple[Location, int]]:
-    yield place, node.start_mark.line + 1
-    if len(place) > DEPTH:
-        raise JobError(f"{path}:{node.start_mark.line + 1}: {_dotted(place[:2])}: {TOO_DEEP}")
-    if isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
-        for key, value in node.value:
-            name = str(key.value)
-            if name in seen:
-                raise JobError(f"{path}:{key.start_mark.line + 1}: {name} is given twice")
-            seen.add(name)
-            yield from _lines(path, value, (*place, name))
-            yield (*place, name), key.start_mark.line + 1
-    elif isinstance(node, yaml.SequenceNode):
-        for number, value in enumerate(node.value):
-            yield from _lines(path, value, (*place, number))

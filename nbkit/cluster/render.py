@@ -10,7 +10,6 @@ its text, so that one edited by hand is found and never overwritten; JSON has no
 only the text itself is compared.
 """
 
-import hashlib
 import json
 import os
 import re
@@ -27,6 +26,7 @@ from nbkit.cluster.job import SECONDS_AN_HOUR, Job
 from nbkit.cluster.job_file import JobError, load_job, variant_names
 from nbkit.cluster.quoting import comment, sh
 from nbkit.runs.limits import StepLimits
+from nbkit.runs.sha256 import text_digest
 
 JOB_FILE, SCRIPT, LAUNCH = "job.yaml", "train.py", "launch"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
@@ -226,7 +226,7 @@ def _signed(text: str) -> str:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return text_digest(text, 16)
 
 
 def _from_root(path: Path, root: Path) -> str:

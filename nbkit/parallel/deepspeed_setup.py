@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from nbkit.runs.provenance import ROOT
+from nbkit.runs.root import ROOT
 
 
 def cache_of(torch_version: str, python: tuple[int, int]) -> Path:

@@ -147,7 +147,8 @@ def export_run(run: Path, out: Path, *, dtype: str = "float32", shards: str = SH
 def write_model(parallel: Parallel, folder: Path, *, dtype: str = "float32") -> None:
     """Write a model that learns, whole, as ``from_pretrained`` reads it; every rank calls this.
 
-    Adapters go into the weights.
+    Adapters go into the weights. The settings of generation that came with a language model (its
+    ends of a text, say) are written beside it.
 
     Args:
         parallel: prepared with a causal language model of transformers or a ``ScalarModel``.
@@ -174,6 +175,8 @@ def write_model(parallel: Parallel, folder: Path, *, dtype: str = "float32") -> 
         fresh.tie_weights()
     elif missing or unknown:
         raise ValueError(f"{folder}: the model does not fit its shape: {[*missing, *unknown][:3]}")
+    if not scalar:
+        fresh.generation_config = model.generation_config
     fresh.save_pretrained(folder)
 
 

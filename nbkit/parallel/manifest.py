@@ -5,7 +5,6 @@ are read only from a folder in which every file is as it was when the run wrote 
 new.
 """
 
-import hashlib
 import json
 import re
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ import torch.distributed as dist
 from nbkit.parallel.counts import gather_objects
 from nbkit.runs.checkpoints import BrokenCheckpointError
 from nbkit.runs.provenance import write_json
+from nbkit.runs.sha256 import file_digest
 
 NAME = "manifest.json"
 OWN = re.compile(r"__(\d+)_\d+\.distcp")  # the rank that wrote it stands in a shard's name
@@ -25,12 +25,6 @@ OWN = re.compile(r"__(\d+)_\d+\.distcp")  # the rank that wrote it stands in a s
 
 class ManifestError(BrokenCheckpointError):
     """A folder is not what its manifest says; nothing of it was opened."""
-
-
-def digest(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -41,7 +35,7 @@ def digests(folder: Path) -> dict[str, str]:
     """
     rank = dist.get_rank() if dist.is_initialized() else 0
     names = share(gather_objects(files_below(folder)), rank)
-    mine = {name: digest(folder / name) for name in names}
+    mine = {name: file_digest(folder / name) for name in names}
     return {name: value for part in gather_objects(mine) for name, value in part.items()}
 
 

@@ -132,7 +132,8 @@ def attach_scoring(model: Any, *, compiled: bool = False) -> Any:
 
     With it the forward pass returns the log-probabilities (B, T-1) of ids (B, T) from the second
     on instead of logits. It must happen inside ``forward``: under sharding the head's weight
-    is whole only there.
+    is whole only there. The trainers of PPO and GRPO score such a model so (``scores_tokens``), but
+    not where they need whole distributions, for an entropy bonus.
 
     Args:
         model: with a body ``model.model`` and a head ``model.lm_head`` without bias; changed.
@@ -155,5 +156,10 @@ def attach_scoring(model: Any, *, compiled: bool = False) -> Any:
             hidden[:, :-1], weight, tokens, temperature=temperature, compiled=compiled
         )
 
-    model.forward = forward
+    model.forward, model.scores_tokens = forward, True
     return model
+
+
+def scores_tokens(model: Any) -> bool:
+    """Whether ``attach_scoring`` has taught the model, which a back-end may have wrapped."""
+    return bool(getattr(getattr(model, "module", model), "scores_tokens", False))

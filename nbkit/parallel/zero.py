@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Shard
 
-from nbkit.parallel.base import MakeOptimiser, Parallel, State, count_beside
+from nbkit.parallel.base import MakeOptimiser, Parallel, State
 from nbkit.parallel.config import ParallelConfig
 from nbkit.parallel.deepspeed_setup import need_nvme, ready
+from nbkit.parallel.state_tensors import count_beside
 
 
 def deepspeed_config(config: ParallelConfig) -> dict[str, Any]:

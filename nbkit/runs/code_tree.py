@@ -10,6 +10,8 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+from nbkit.runs.sha256 import text_digest
+
 # Everything of the package counts, its data too; of the other folders the programs.
 FOLDERS = ("nbkit", "studies", "benchmarks", "cluster_scripts")
 WHOLE = "nbkit"
@@ -138,5 +140,5 @@ def _digests(blobs: Mapping[str, str], folders: Sequence[str]) -> Tree:
         lines = sorted(
             f"{name}\0{blob}\n" for name, blob in blobs.items() if name.startswith(f"{folder}/")
         )
-        tree[folder] = hashlib.sha256("".join(lines).encode()).hexdigest()
+        tree[folder] = text_digest("".join(lines))
     return tree

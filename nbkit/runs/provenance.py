@@ -3,7 +3,6 @@
 A figure in the book is either computed on its page or read from a file that carries this stamp.
 """
 
-import hashlib
 import json
 import os
 import platform
@@ -18,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from nbkit.runs import code_tree
+from nbkit.runs.root import ROOT
+from nbkit.runs.sha256 import text_digest
 
 PACKAGES = (
     *("nbkit", "torch", "numpy", "transformers", "trl", "deepspeed"),
     *("gymnasium", "mujoco", "stable-baselines3"),
 )
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Provenance:
             "ended": datetime.now(UTC).isoformat(timespec="seconds"),
             "seeds": list(self.seeds),
             "config": json.loads(config),
-            "config_sha256": hashlib.sha256(config.encode()).hexdigest(),
+            "config_sha256": text_digest(config),
             "threads": int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1)),
             "python": platform.python_version(),
             "packages": package_versions(),

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from nbkit.runs.json_file import read_stamped
 from nbkit.runs.metrics_file import Row, read_rows
-from nbkit.runs.run_folder import RunFolder, is_run, open_run, read_json
+from nbkit.runs.run_folder import RunFolder, is_run, open_run
 
 RESULT, METRICS = "result.json", "metrics.jsonl"
 
@@ -86,7 +87,7 @@ def _of_run(run: RunFolder) -> Side:
 
 
 def _of_file(path: Path) -> Side:
-    content = _read(path)
+    content = read_stamped(path)
     stages = content.get("stages")
     if not ("gpu_hours" in content and isinstance(stages, dict)):
         whole = _whole(path, content, "")
@@ -126,19 +127,6 @@ def _whole(path: Path, content: dict[str, Any], name: str) -> Record:
         raise ValueError(f"{path}: the stamp's config is {config!r}, and no mapping")
     rows = read_rows(path.with_name(METRICS)) if path.name == RESULT else []
     return Record(name, config, stamp, rows, _without_stamp(content))
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """Read a JSON file with a stamp.
-
-    Raises:
-        ValueError: no JSON, or without a stamp.
-
-    """
-    content = read_json(path)
-    if not isinstance(content.get("stamp"), dict):
-        raise ValueError(f"{path} has no stamp, so where its numbers come from is not known")
-    return content
 
 
 def _without_stamp(content: dict[str, Any]) -> dict[str, Any]:

@@ -9,15 +9,15 @@ result has `stages`, each with its configuration, what came out of it, and its m
      "stages": {name: {"result", "config", "seeds", "device_name", "curves": {metric: column}}}}
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from nbkit.errors import UserError
+from nbkit.runs.json_file import read_stamped
+from nbkit.runs.root import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 STAMPED = ("commit", "clean", "started", "ended", "seeds", "config", "packages", "device_name")
 
 
@@ -98,13 +98,12 @@ def read_result(path: str | Path) -> Result:
     """
     file = ROOT / path
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        content = read_stamped(file)
+    except OSError as error:
         raise UserError(f"{path} is no recorded result: {error}") from error
-    stamp = content.get("stamp") if isinstance(content, dict) else None
-    if not isinstance(stamp, dict):
-        raise UserError(f"{path} has no stamp, so where its figures come from is not known")
-    missing = [name for name in STAMPED if name not in stamp]
+    except ValueError as error:  # which names the file and what is wrong with it
+        raise UserError(str(error)) from error
+    missing = [name for name in STAMPED if name not in content["stamp"]]
     if missing:
         raise UserError(f"{path}: its stamp lacks {', '.join(missing)}")
     return Result(file, content)

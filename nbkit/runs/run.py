@@ -18,31 +18,27 @@ loop stays a loop. Without a folder (on a page of the book) a run only remembers
 
 import json
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 
-import torch
-
-from nbkit.runs import lock, provenance
+from nbkit.runs import journal, lock, provenance
 from nbkit.runs.checkpoints import Checkpoint, newest_step, read_newest, write_folder
+from nbkit.runs.journal import read_state
 from nbkit.runs.last_step import LastStep
 from nbkit.runs.limits import step_limits
 from nbkit.runs.metrics_file import Row, append_row, cut_after, drop_half_line, read_rows
 from nbkit.runs.preemption import STOP, Preempted, Preemption
 from nbkit.runs.ranks import any_rank, barrier, check_group, launched, rank, world_size
-from nbkit.runs.run_folder import LAUNCH_VARIABLE
+from nbkit.runs.row_clock import RowClock
 from nbkit.runs.samples import FILE as SAMPLES
 from nbkit.runs.samples import Sample, append_samples, cut_samples_after
 from nbkit.runs.trackers import Tracker, open_trackers
 
+__all__ = ["FOLDER_VARIABLE", "Run", "read_state"]
+
 FOLDER_VARIABLE = "NBKIT_RUN_FOLDER"
-# Where the folder lies does not change what is computed.
-NOT_COMPARED = ("run_folder",)
 
 
 class Run:
@@ -76,9 +72,7 @@ class Run:
         self._last_step: LastStep | None = None
         self._trackers: list[Tracker] = []
         self._lock: IO[str] | None = None
-        self._phases: dict[str, float] = {}
-        self._earlier_seconds, self._started = 0.0, time.perf_counter()
-        self._row_time = self._started
+        self._clock = RowClock()
 
     @classmethod
     def start(
@@ -117,7 +111,7 @@ class Run:
         """
         if self.folder is None:
             return None
-        found = read_newest(self.folder / "checkpoints", self._compared())
+        found = read_newest(self.folder / "checkpoints", journal.compared(self.config))
         if found is not None:
             # A checkpoint that proved broken only when it was read leaves rows after this one.
             if self.is_main:
@@ -136,19 +130,14 @@ class Run:
         """Read the rows that the main rank has cut; every rank calls it."""
         barrier()
         self.history = read_rows(folder / "metrics.jsonl")
-        self._earlier_seconds = self.history[-1]["seconds"] if self.history else 0.0
+        self._clock.go_on_from(self.history)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Write the metrics of a step; ranks other than 0 only remember them.
 
         Seconds since the last row and in each phase of `timed` are added.
         """
-        now = time.perf_counter()
-        row: Row = {"step": step, "seconds": self._earlier_seconds + now - self._started}
-        row["seconds/step"] = now - self._row_time
-        row |= {f"seconds/{phase}": seconds for phase, seconds in self._phases.items()}
-        row |= {name: float(value) for name, value in metrics.items()}
-        self._row_time, self._phases = now, {}
+        row = self._clock.row(step) | {name: float(value) for name, value in metrics.items()}
         self.history.append(row)
         if self.folder is not None and self.is_main:
             append_row(self.folder / "metrics.jsonl", row)
@@ -166,15 +155,9 @@ class Run:
         """Ask this run to stop, as a signal would: its next ``checkpoint`` saves and leaves."""
         self._preemption.ask(reason)
 
-    @contextmanager
-    def timed(self, phase: str) -> Iterator[None]:
+    def timed(self, phase: str) -> AbstractContextManager[None]:
         """Count the seconds of a block for the next row; waits for the GPU at both ends."""
-        _wait_for_gpu()
-        started = time.perf_counter()
-        yield
-        _wait_for_gpu()
-        seconds = time.perf_counter() - started
-        self._phases[phase] = self._phases.get(phase, 0.0) + seconds
+        return self._clock.timed(phase)
 
     def checkpoint(
         self,
@@ -228,11 +211,9 @@ class Run:
         random: dict[str, Any] | None = None,
     ) -> None:
         folder = self._needed("checkpoint") / "checkpoints"
-        write_folder(folder, step, self._compared(), state=state, write=write, random=random)
+        config = journal.compared(self.config)
+        write_folder(folder, step, config, state=state, write=write, random=random)
         self._event("checkpoint", step=step)
-
-    def _save_last(self, step: int, state: dict[str, Any], random: dict[str, Any]) -> None:
-        self._save(step, state=lambda: state, random=random)
 
     @property
     def output(self) -> Path:
@@ -248,23 +229,14 @@ class Run:
             ValueError: that stage has not finished.
 
         """
-        folder = self._needed("input").parent / stage
-        if read_state(folder) != "finished":
-            raise ValueError(
-                f"stage {self.stage!r} starts from what stage {stage!r} makes, which has not "
-                f"finished in {folder.parent}; run it first"
-            )
-        return folder / "output"
+        return journal.output_of(self._needed("input").parent / stage, self.stage)
 
     def finish(self, result: Mapping[str, Any]) -> dict[str, Any]:
         """Write the stage's result with its stamp, and mark it as finished; return the result."""
         barrier()
         if self.folder is not None and self.is_main:
             stamp = self._origin.stamp() | {"ranks": self.world_size}
-            if os.environ.get(LAUNCH_VARIABLE):
-                stamp["launch"] = os.environ[LAUNCH_VARIABLE]
-            provenance.write_json(self.folder / "stamp.json", stamp)
-            provenance.write_json(self.folder / "result.json", {"stamp": stamp, **result})
+            journal.write_result(self.folder, stamp, result)
             self._set_state("finished")
         barrier()
         return dict(result)
@@ -272,12 +244,7 @@ class Run:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Note how it ended; the error itself goes on its way."""
         self._preemption.restore()
         if self._last_step is not None:
@@ -302,7 +269,7 @@ class Run:
             self._lock = lock.hold(folder)
             if read_state(folder) == "finished":
                 raise ValueError(f"{folder} has finished already; give the run another folder")
-            self._compare(folder / "config.json")
+            journal.begin(folder, self.config)
             step = newest_step(folder / "checkpoints")
             self._cut(folder, step)
             drop_half_line(folder / "events.jsonl")
@@ -312,29 +279,11 @@ class Run:
         self._preemption.install()
         if self.world_size == 1:
             told = self._preemption
-            self._last_step = LastStep(lambda: told.reason is not None, self._save_last)
-            self._last_step.start()
-
-    def _compare(self, path: Path) -> None:
-        """Store the configuration, or compare it with the stored one."""
-        if not path.exists():
-            provenance.write_json(path, self.config)
-            return
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        names = sorted(stored.keys() | self.config.keys())
-        other = [
-            name
-            for name in names
-            if name not in NOT_COMPARED and stored.get(name) != self.config.get(name)
-        ]
-        if other:
-            raise ValueError(
-                f"{path.parent} was begun with another configuration ({', '.join(other)}); give "
-                "the run another folder, or the old values"
+            self._last_step = LastStep(
+                lambda: told.reason is not None,
+                lambda step, kept, random: self._save(step, state=lambda: kept, random=random),
             )
-
-    def _compared(self) -> dict[str, Any]:
-        return {key: value for key, value in self.config.items() if key not in NOT_COMPARED}
+            self._last_step.start()
 
     def _needed(self, what: str) -> Path:
         if self.folder is None:
@@ -343,31 +292,9 @@ class Run:
 
     def _set_state(self, state: str, **details: Any) -> None:
         assert self.folder is not None
-        new = self.folder / "state.new"
-        new.write_text(state + "\n")
-        new.replace(self.folder / "state")
+        journal.write_state(self.folder, state)
         self._event(state, **details)
 
     def _event(self, name: str, **details: Any) -> None:
-        if self.folder is None or not self.is_main:
-            return
-        event = {
-            "event": name,
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "job": os.environ.get("SLURM_JOB_ID", ""),
-            "commit": self._origin.commit,
-            **details,
-        }
-        with (self.folder / "events.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(event) + "\n")
-
-
-def read_state(folder: Path) -> str:
-    """Return running, preempted, failed or finished, as a stage's folder says; "" if it is new."""
-    path = folder / "state"
-    return path.read_text().strip() if path.exists() else ""
-
-
-def _wait_for_gpu() -> None:
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        torch.cuda.synchronize()
+        if self.folder is not None and self.is_main:
+            journal.append_event(self.folder, name, commit=self._origin.commit, **details)

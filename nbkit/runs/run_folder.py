@@ -1,12 +1,12 @@
 """Read a run folder: its stages, how far each is, what all attempts have cost."""
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import NoneType
 from typing import Any
 
+from nbkit.runs.json_file import read_json
 from nbkit.runs.lock import is_held
 from nbkit.runs.metrics_file import Row, read_rows, whole_lines
 from nbkit.runs.samples import FILE as SAMPLES
@@ -171,22 +171,6 @@ def is_run(path: Path) -> bool:
 def find_runs(folder: Path) -> list[Path]:
     """All run folders below a folder, readable or not."""
     return [file.parent for file in sorted(folder.rglob(FACTS))]
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a file that holds one mapping as JSON.
-
-    Raises:
-        ValueError: it holds none.
-
-    """
-    try:
-        content = json.loads(path.read_bytes())
-    except ValueError as error:  # also bytes that are no UTF-8
-        raise ValueError(f"{path}: not JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise ValueError(f"{path}: not a mapping of names to values")
-    return content
 
 
 def _checked(path: Path, facts: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
-from nbkit.runs.run_folder import FACTS, read_json
+from nbkit.runs.json_file import read_json
+from nbkit.runs.run_folder import FACTS
 from nbkit.runs.samples import Sample, as_text
 
 VARIABLE = "NBKIT_TRACKERS"

@@ -118,6 +118,10 @@ def resume_run(run: JobRun, trainer: Resumable) -> Found | None:
     """Continue from the newest checkpoint of a job's run, if there is one; every rank calls this.
 
     The shapes of the models are noted in the run, so that ``nbkit export`` can write them.
+
+    Raises:
+        ValueError: the checkpoint is not one of this trainer, or was written with other settings.
+
     """
     from nbkit.parallel.checkpoint import read_shards  # torch's part takes a second to import
 
@@ -125,6 +129,11 @@ def resume_run(run: JobRun, trainer: Resumable) -> Found | None:
         note_shapes(run.folder, trainer)
     found = run.resume()
     if found is not None:
+        if "config" not in found.state:
+            raise ValueError(
+                f"{found.folder} was written by a loop of the job's own, before jobs had trainers; "
+                "give the run another folder"
+            )
         trainer.check_state(found.state, found.folder)
         for name, learner in _folders(trainer):
             read_shards(learner, found.folder / name)

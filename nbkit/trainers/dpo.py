@@ -29,7 +29,7 @@ from nbkit.trainers.loop import StreamTrainer
 from nbkit.trainers.model_checks import check_no_dropout, check_trainable
 from nbkit.trainers.optimisation import adamw, set_rate
 from nbkit.trainers.protocols import LanguageModel, Metrics
-from nbkit.trainers.spread import check_share, interleaved, spread_over
+from nbkit.trainers.spread import backward_parts, check_share, interleaved, spread_over
 
 __all__ = ["KINDS", "DPOConfig", "DPOTrainer", "train"]
 
@@ -118,7 +118,9 @@ class DPOTrainer(StreamTrainer):
         parts: list[PairScores] = []
         cuts = [own[start : start + size] for start in range(0, len(own), size)]
         for part in self.parallel.parts(cuts):
-            scores = score_pairs(scorer, part or own[:1], self.pad_id, batch_size=size)
+            scores = score_pairs(
+                scorer, part or own[:1], self.pad_id, batch_size=size, device=self.device
+            )
             if part is not None:  # else other ranks needed this one's shards
                 parts.append(scores)
         return self._whole(_joined(parts))
@@ -148,7 +150,9 @@ class DPOTrainer(StreamTrainer):
         if self.reference_scores is not None:
             return self.reference_scores.rows(torch.tensor(rows, device=self.device))
         pairs = [self.pairs[row] for row in rows]
-        return score_pairs(self.reference, pairs, self.pad_id, batch_size=len(pairs))
+        return score_pairs(
+            self.reference, pairs, self.pad_id, batch_size=len(pairs), device=self.device
+        )
 
     def accumulate(self, rows: list[int]) -> tuple[float, PairScores, PairScores]:
         """Add the gradient of a batch to ``.grad``; return its loss and both models' scores.
@@ -161,20 +165,20 @@ class DPOTrainer(StreamTrainer):
         fixed: list[PairScores] = []
         own, total = rows[world.rank :: world.size], 0.0
         size = config.micro_pairs or len(own)
-        for part in parallel.parts([own[i : i + size] for i in range(0, len(own), size)]):
-            chosen = part or own[:1]
-            batch = pair_batch([self.pairs[row] for row in chosen], self.pad_id, self.device)
+
+        def run(part: list[int]) -> tuple[Tensor, tuple[PairScores, PairScores]]:
+            batch = pair_batch([self.pairs[row] for row in part], self.pad_id, self.device)
             scores = pair_scores(parallel.model, batch)
-            reference = self.scores_of_reference(chosen)
+            reference = self.scores_of_reference(part)
             loss: Tensor = dpo_loss(scores, reference, config).sum() / len(rows)
             if config.sft_coefficient:
                 loss = loss - config.sft_coefficient * scores.chosen.sum() / tokens
-            if part is None:  # other ranks have one more: a pass that adds nothing
-                parallel.backward(0.0 * loss)
-                continue
-            parallel.backward(loss)
+            return loss, (PairScores(*(field.detach() for field in scores)), reference)
+
+        parts = [own[i : i + size] for i in range(0, len(own), size)]
+        for loss, (scores, reference) in backward_parts(parallel, parts, own[:1], run):
             total += loss.item()
-            seen.append(PairScores(*(field.detach() for field in scores)))
+            seen.append(scores)
             fixed.append(reference)
         whole, reference = (self._whole(_joined(parts)) for parts in (seen, fixed))
         return parallel.total(total)[0], whole, reference

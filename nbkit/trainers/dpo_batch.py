@@ -127,10 +127,25 @@ def pair_scores(model: LanguageModel, batch: PairBatch) -> PairScores:
 
 @torch.no_grad()
 def score_pairs(
-    model: LanguageModel, pairs: Sequence[EncodedPair], pad_id: int, *, batch_size: int = 64
+    model: LanguageModel,
+    pairs: Sequence[EncodedPair],
+    pad_id: int,
+    *,
+    batch_size: int = 64,
+    device: torch.device | None = None,
 ) -> PairScores:
-    """What a frozen model says of many pairs, on its device; in parts, without gradient."""
-    device = next(model.parameters()).device
+    """What a frozen model says of many pairs; in parts, without gradient.
+
+    Args:
+        model: in evaluation mode.
+        pairs: at least one.
+        pad_id: fills short rows.
+        batch_size: pairs of one forward pass.
+        device: where the model computes; None: where its weights lie. The two differ where weights
+            are offloaded.
+
+    """
+    device = device or next(model.parameters()).device
     parts = [
         pair_scores(model, pair_batch(pairs[start : start + batch_size], pad_id, device))
         for start in range(0, len(pairs), batch_size)

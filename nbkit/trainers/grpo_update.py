@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from nbkit.kl import kl_estimate
-from nbkit.logprobs import token_logprobs
 from nbkit.losses import cispo_loss, importance_weights, policy_gradient_loss, ppo_clip_loss
-from nbkit.masks import aggregate, masked_mean, position_ids
+from nbkit.masks import aggregate, masked_mean
 from nbkit.parallel import Parallel
 from nbkit.trainers.grpo_batch import GroupBatch, advantages
 from nbkit.trainers.grpo_config import GRPOConfig
+from nbkit.trainers.grpo_logprobs import completion_logprobs, scored_by
 from nbkit.trainers.grpo_scoring import has_signal
 from nbkit.trainers.protocols import LanguageModel
 from nbkit.trainers.spread import own_parts, spread_over
@@ -83,44 +83,6 @@ def grpo_loss(
         per_token, mask, config.aggregation,
         max_tokens=norm, total_tokens=total_tokens, total_sequences=total_sequences,
     )  # fmt: skip
-
-
-def completion_logprobs(model: LanguageModel, batch: GroupBatch, temperature: float) -> Tensor:
-    """Log-probabilities (R, T) of the completions under a model, 0 outside the mask.
-
-    Columns in which no row has a real token are not computed.
-    """
-    width = batch.mask.shape[1]
-    start = batch.ids.shape[1] - width
-    first = int(batch.attention.any(0).to(torch.uint8).argmax())
-    length = int(batch.attention[:, start:].sum(1).max())
-    used = slice(first, start + length)
-    attention = batch.attention[:, used]
-    logits = model(
-        input_ids=batch.ids[:, used],
-        attention_mask=attention.long(),
-        position_ids=position_ids(attention),
-        use_cache=False,
-        logits_to_keep=length + 1,
-    ).logits
-    targets, counted = batch.ids[:, start : start + length], batch.mask[:, :length]
-    logp = token_logprobs(logits[:, :-1], targets, temperature=temperature, mask=counted)
-    return torch.nn.functional.pad(logp, (0, width - length))
-
-
-@torch.no_grad()
-def scored_by(
-    model: LanguageModel, batch: GroupBatch, config: GRPOConfig, *, parallel: Parallel | None = None
-) -> Tensor:
-    """`completion_logprobs` of a whole batch, in micro-batches and without gradient."""
-    spread = spread_over(parallel, model)
-    out = torch.zeros_like(batch.logprobs)
-    for rows in own_parts(batch.attention, spread, config.micro_tokens, config.micro_rows):
-        chosen = torch.zeros(1, dtype=torch.long) if rows is None else rows
-        logp = completion_logprobs(model, batch.rows(chosen), config.temperature)
-        if rows is not None:  # else the other ranks needed this one's shards
-            out[rows] = logp
-    return spread.sum(out)
 
 
 def prepare(

@@ -165,6 +165,7 @@ class Trainer(ABC):
         run: JobRun,
         *,
         save_every: int,
+        phase: str = "step",
         measure: Callable[[], Metrics] | None = None,
         measure_every: int = 0,
         samples: Callable[[], list[Sample]] | None = None,
@@ -181,6 +182,7 @@ class Trainer(ABC):
         Args:
             run: see ``JobRun``.
             save_every: steps between two checkpoints; 0: only when the job is told to stop.
+            phase: the rows call the seconds of a step "seconds/PHASE".
             measure: what else to log, such as the accuracy on held-out data.
             measure_every: steps between two calls of it; the last step has one too; 0: only there.
             samples: completions to write down, called on every rank; None: those of the step.
@@ -197,7 +199,7 @@ class Trainer(ABC):
         checkpoints.resume_run(run, self)
         watch = watch_job(self, run)
         while not self.finished:
-            with run.timed("step"):
+            with run.timed(phase):
                 metrics = self.step()
             step = len(self.history)
             if measure is not None and (
@@ -239,11 +241,7 @@ class StreamTrainer(Trainer):
     data: ClassVar[str] = "problems"  # what the items are called
 
     def __init__(
-        self,
-        config: Any,
-        count: int,
-        generator: torch.Generator,
-        learners: Mapping[str, Parallel],
+        self, config: Any, count: int, generator: torch.Generator, learners: Mapping[str, Parallel]
     ) -> None:
         self.config, self.generator, self.learners = config, generator, dict(learners)
         self.stream = PromptStream(count, generator, self.data)

@@ -10,16 +10,18 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from nbkit._inputs import check_number
 from nbkit.advantages import whiten
 from nbkit.control.normalisation import ReturnScale
-from nbkit.control.policies_pixels import PixelActorCritic, shift_pictures
+from nbkit.control.policies_pixels import PixelActorCritic
 from nbkit.control.rollouts import Rollout, make_batch
-from nbkit.envs.pixels import FrameStack
+from nbkit.parallel.base import Parallel
+from nbkit.trainers.eye import Eye
+from nbkit.trainers.loop import Trainer
 from nbkit.trainers.ppo_config import PPOConfig
 from nbkit.trainers.ppo_update import update
+from nbkit.trainers.protocols import Metrics
 
-Metrics = dict[str, float]
+__all__ = ["Eye", "FrameSource", "PixelTrainer", "success_rate"]
 
 
 class FrameSource(Protocol):
@@ -36,53 +38,7 @@ class FrameSource(Protocol):
         ...
 
 
-class Eye:
-    """Turns frames into what the policy sees: a stack on the device, shifted if asked to.
-
-    The shift of an environment is drawn at each reset and holds for the episode: acting and
-    learning see the same picture, so that the first ratio stays 1.
-
-    Args:
-        frames: K.
-        shift: farthest shift in pixels; 0: none.
-        device: where the stack lives.
-        seed: of the shifts.
-
-    """
-
-    def __init__(self, frames: int, shift: int, device: str, seed: int) -> None:
-        check_number("shift", shift, 0)
-        self.frames, self.shift, self.device = frames, shift, device
-        self.generator = torch.Generator().manual_seed(seed)
-        self._stack: FrameStack | None = None
-        self._offsets = torch.zeros(0, 2, dtype=torch.int64)
-
-    def begin(self, first: Tensor) -> Tensor:
-        """Start from frames (N, 3, H, W); return (N, K * 3, H, W)."""
-        self._offsets = self._draw(len(first)).to(self.device)
-        self._stack = FrameStack(self.frames, self._moved(first))
-        return self._stack.stack
-
-    def see(self, newest: Tensor, new_episode: Tensor) -> Tensor:
-        """Add frames; where an episode begins, draw a new shift and forget the old frames."""
-        if self._stack is None:
-            raise RuntimeError("see was called before begin")
-        if self.shift:
-            drawn = self._draw(len(newest)).to(self.device)
-            fresh = new_episode.to(self.device)[:, None]
-            self._offsets = torch.where(fresh, drawn, self._offsets)
-        return self._stack.push(self._moved(newest), new_episode.to(self.device))
-
-    def _draw(self, count: int) -> Tensor:
-        return torch.randint(0, 2 * self.shift + 1, (count, 2), generator=self.generator)
-
-    def _moved(self, frames: Tensor) -> Tensor:
-        # A copy in any case: the source writes over its frames at the next step.
-        here = frames.to(self.device, copy=True)
-        return shift_pictures(here, self._offsets, self.shift) if self.shift else here
-
-
-class PixelTrainer:
+class PixelTrainer(Trainer):
     """A run of PPO on frames.
 
     Args:
@@ -94,6 +50,7 @@ class PixelTrainer:
         seed: of everything that is drawn.
 
     Attributes:
+        history: the metrics of each update.
         steps: real environment steps so far.
         seconds: spent in "simulator", "network" (acting) and "update".
 
@@ -101,6 +58,8 @@ class PixelTrainer:
         ValueError: a configuration that normalises observations.
 
     """
+
+    description = "PPO from pixels"
 
     def __init__(
         self,
@@ -114,7 +73,9 @@ class PixelTrainer:
     ) -> None:
         if config.normalise_observations:
             raise ValueError("normalise_observations: pictures are scaled by the policy already")
-        self.source, self.policy, self.config = source, policy, config
+        self.source, self.policy, self.config, self.seed = source, policy, config, seed
+        self.learners: dict[str, Parallel] = {}  # small networks on one device need no back-end
+        self.history: list[Metrics] = []
         self.device = str(next(policy.parameters()).device)
         self.optimiser = torch.optim.Adam(
             policy.parameters(), lr=config.learning_rate, eps=config.adam_eps
@@ -128,6 +89,16 @@ class PixelTrainer:
         self.outcomes: list[bool] = []
         self.steps = 0
         self.seconds = {"simulator": 0.0, "network": 0.0, "update": 0.0}
+
+    @property
+    def planned(self) -> int:
+        """The budget of environment steps."""
+        return self.config.total_steps
+
+    @property
+    def done(self) -> int:
+        """Environment steps that are spent."""
+        return self.steps
 
     @torch.no_grad()
     def collect(self) -> Rollout:
@@ -190,15 +161,38 @@ class PixelTrainer:
         self.steps += int(rollout.valid.sum())
         self.outcomes += rollout.terminated[rollout.done & rollout.valid].tolist()
         recent = self.outcomes[-500:]
-        return {
-            "steps": float(self.steps),
-            "success": sum(recent) / max(1, len(recent)),
-            **metrics,
-            "learning_rate": rate,
-        }
+        return self.note(
+            {
+                "steps": float(self.steps),
+                "success": sum(recent) / max(1, len(recent)),
+                **metrics,
+                "learning_rate": rate,
+            }
+        )
+
+    def postfix(self, metrics: Metrics) -> str:
+        """As in ``Trainer``."""
+        return f"success {metrics['success']:.2f}"
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what this device needs to go on, besides policy and optimiser.
+        """Return everything but the arms, as tensors and plain data."""
+        return {
+            "config": self.plain_config(),
+            "policy": self.policy.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "history": self.history,
+            "device": self.device_state(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put back what ``state_dict`` returned; episodes that were running are lost."""
+        self.policy.load_state_dict(state["policy"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.history = list(state["history"])
+        self.load_device_state(state["device"], seed=self.seed + 1_000_003 * len(self.history))
+
+    def device_state(self) -> dict[str, Any]:
+        """Return what this device needs to go on, besides policy, optimiser and history.
 
         The arms are not in it: episodes that were running are lost.
         """
@@ -212,8 +206,8 @@ class PixelTrainer:
             "shifts": self.eye.generator.get_state(),
         }
 
-    def load_state_dict(self, state: dict[str, Any], *, seed: int) -> None:
-        """Put back what ``state_dict`` returned, and begin new episodes everywhere.
+    def load_device_state(self, state: dict[str, Any], *, seed: int) -> None:
+        """Put back what ``device_state`` returned, and begin new episodes everywhere.
 
         Args:
             state: see there.

@@ -9,10 +9,11 @@ from torch import Tensor, nn
 from nbkit.advantages import whiten
 from nbkit.control.actor_critic import Policy
 from nbkit.control.rollouts import Batch
+from nbkit.diagnostics import explained_variance
 from nbkit.losses import ppo_clip_loss, value_loss
 from nbkit.minibatches import minibatches
 from nbkit.trainers.ppo_config import PPOConfig
-from nbkit.trainers.ppo_diagnostics import explained_variance, movement
+from nbkit.trainers.ppo_diagnostics import movement
 
 
 def ppo_loss(

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
-from tqdm import tqdm
+from torch import Tensor
 
 from nbkit._inputs import (
     bool_mask,
@@ -20,9 +19,13 @@ from nbkit.baselines import batch_mean_baseline, leave_one_out_baseline
 from nbkit.logprobs import entropy, token_logprobs
 from nbkit.losses import policy_gradient_loss
 from nbkit.masks import aggregate, masked_mean
+from nbkit.parallel import Parallel
 from nbkit.text.environment import TextEnv
 from nbkit.text.policies import TextPolicy
 from nbkit.text.rollouts import TextRollout, rollout
+from nbkit.trainers.loop import Trainer
+from nbkit.trainers.protocols import Metrics
+from nbkit.trainers.spread import spread_over
 
 _WEIGHTS = ("return", "reward-to-go")
 _BASELINES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -114,62 +117,130 @@ def reinforce_loss(logprobs: Tensor, weights: Tensor, mask: Tensor) -> Tensor:
     return aggregate(per_token, mask, "seq-mean-token-sum")
 
 
+class ReinforceTrainer(Trainer):
+    """A run of REINFORCE, on one device: everything that the next update depends on.
+
+    Args:
+        policy: what learns, in place.
+        env: where the reward comes from.
+        config: settings.
+        reference: the frozen policy of the KL term; required if ``kl_coefficient`` is not 0,
+            and measured against ("kl") whenever it is given.
+        measure: further metrics of each batch.
+
+    Attributes:
+        history: the metrics of each update.
+
+    Raises:
+        ValueError: a KL coefficient without a reference; a policy whose parameters are frozen.
+
+    """
+
+    description = "REINFORCE"
+
+    def __init__(
+        self,
+        policy: TextPolicy,
+        env: TextEnv,
+        config: ReinforceConfig,
+        *,
+        reference: TextPolicy | None = None,
+        measure: Callable[[TextRollout], Metrics] | None = None,
+    ) -> None:
+        if config.kl_coefficient and reference is None:
+            raise ValueError("reference: a KL coefficient needs a reference policy")
+        parameters = list(policy.parameters())
+        if not any(parameter.requires_grad for parameter in parameters):
+            raise ValueError(
+                "policy: all parameters are frozen; call requires_grad_(True) on a copy"
+            )
+        net: Any = policy
+        self.parallel = spread_over(None, policy)
+        self.parallel.prepare(net, lambda some: torch.optim.Adam(some, lr=config.learning_rate))
+        self.policy, self.env, self.config = policy, env, config
+        self.reference, self.measure = reference, measure
+        self.learners = {"policy": self.parallel}
+        self.generator = torch.Generator(parameters[0].device).manual_seed(config.seed)
+        self.history: list[Metrics] = []
+
+    @property
+    def planned(self) -> int:
+        """Updates in all."""
+        return self.config.updates
+
+    def step(self) -> Metrics:
+        """Sample a batch, take one gradient step on it, return its metrics.
+
+        Raises:
+            RuntimeError: a gradient that is not finite; no step is taken on it.
+
+        """
+        batch = rollout(self.policy, self.env, self.config.batch_size, generator=self.generator)
+        metrics = update(self.parallel, batch, self.config, reference=self.reference)
+        if self.measure is not None:
+            metrics |= self.measure(batch)
+        return self.note(metrics)
+
+    def postfix(self, metrics: Metrics) -> str:
+        """As in ``Trainer``."""
+        return f"return {metrics['return']:+.2f}"
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything but environment and policies, as tensors and plain data."""
+        return {
+            "config": self.plain_config(),
+            "generator": self.generator.get_state(),
+            "history": self.history,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put back what ``state_dict`` returned."""
+        self.generator.set_state(state["generator"])
+        self.history = list(state["history"])
+
+
 def train(
     policy: TextPolicy,
     env: TextEnv,
     config: ReinforceConfig,
     *,
     reference: TextPolicy | None = None,
-    measure: Callable[[TextRollout], dict[str, float]] | None = None,
-    progress: bool = True,
-    description: str = "REINFORCE",
-) -> list[dict[str, float]]:
+    measure: Callable[[TextRollout], Metrics] | None = None,
+    **run: Any,
+) -> list[Metrics]:
     """Train ``policy`` in place; return one dictionary of metrics an update.
 
     Args:
-        policy: what learns.
+        policy: see ``ReinforceTrainer``, as for all but the last.
         env: where the reward comes from.
         config: settings.
-        reference: the frozen policy of the KL term; required if ``kl_coefficient`` is not 0,
-            and measured against ("kl") whenever it is given.
+        reference: the frozen policy of the KL term.
         measure: further metrics of each batch.
-        progress: show a text progress bar.
-        description: label of the bar.
-
-    Raises:
-        ValueError: a KL coefficient without a reference; a policy whose parameters are frozen.
+        run: arguments of ``ReinforceTrainer.run``: ``progress``, ``description``, and others.
 
     """
-    if config.kl_coefficient and reference is None:
-        raise ValueError("reference: a KL coefficient needs a reference policy")
-    parameters = list(policy.parameters())
-    if not any(parameter.requires_grad for parameter in parameters):
-        raise ValueError("policy: all parameters are frozen; call requires_grad_(True) on a copy")
-    optimiser = torch.optim.Adam(parameters, lr=config.learning_rate)
-    generator = torch.Generator(parameters[0].device).manual_seed(config.seed)
-    history = []
-    bar = tqdm(range(config.updates), desc=description, disable=not progress, mininterval=5)
-    for _ in bar:
-        batch = rollout(policy, env, config.batch_size, generator=generator)
-        metrics = update(policy, batch, optimiser, config, reference=reference)
-        if measure is not None:
-            metrics |= measure(batch)
-        history.append(metrics)
-        bar.set_postfix_str(f"return {metrics['return']:+.2f}", refresh=False)
-    return history
+    trainer = ReinforceTrainer(policy, env, config, reference=reference, measure=measure)
+    return trainer.run(**run)
 
 
 def update(
-    policy: TextPolicy,
+    parallel: Parallel,
     batch: TextRollout,
-    optimiser: Any,
     config: ReinforceConfig,
     *,
     reference: TextPolicy | None = None,
-) -> dict[str, float]:
-    """Take one gradient step on one batch; return its metrics."""
+) -> Metrics:
+    """Take one gradient step on one batch; return its metrics.
+
+    Args:
+        parallel: of the policy, on one device.
+        batch: as it was sampled.
+        config: weights, baseline, KL, clip of the gradient.
+        reference: of the KL term, or None.
+
+    """
     check_same_shape("batch.rewards", batch.rewards, "batch.tokens", batch.tokens)
-    logits = policy(batch.ids[:, :-1])
+    logits = parallel.model(batch.ids[:, :-1])
     logprobs = token_logprobs(logits, batch.tokens)
     rewards, kl = batch.rewards, None
     if reference is not None:
@@ -180,17 +251,13 @@ def update(
     weights = reinforce_weights(
         rewards, batch.mask, weight=config.weight, baseline=config.baseline, gamma=config.gamma
     )
-    loss = reinforce_loss(logprobs, weights, batch.mask)
-    optimiser.zero_grad()
-    loss.backward()
-    norm = nn.utils.clip_grad_norm_(list(policy.parameters()), config.max_grad_norm)
-    optimiser.step()
+    parallel.backward(reinforce_loss(logprobs, weights, batch.mask))
     metrics = {
         "return": batch.returns.mean().item(),
         "length": batch.lengths.float().mean().item(),
         "truncated": batch.truncated.float().mean().item(),
         "entropy": masked_mean(entropy(logits.detach()), batch.mask).item(),
-        "gradient_norm": norm.item(),
+        "gradient_norm": parallel.step(config.max_grad_norm),
     }
     if kl is not None:
         metrics["kl"] = kl.sum(1).mean().item()

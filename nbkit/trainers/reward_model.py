@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from nbkit._inputs import check_number
 from nbkit.data.encode import EncodedPair
@@ -27,7 +28,7 @@ from nbkit.trainers.reward_scores import (
     pair_scores,
     reward_function,
 )
-from nbkit.trainers.spread import check_share, spread_over
+from nbkit.trainers.spread import backward_parts, check_share, spread_over
 
 __all__ = [
     "Calibration",
@@ -169,8 +170,9 @@ class RewardModelTrainer(StreamTrainer):
         ]  # two rows a pair
         budget = None if config.micro_tokens is None else max(1, config.micro_tokens // 2)
         loss, right = 0.0, 0
-        for part in parallel.parts(cut(lengths, budget, config.micro_pairs)):
-            some = [own[i] for i in (part or [0])]
+
+        def run(part: list[int]) -> tuple[Tensor, int]:
+            some = [own[i] for i in part]
             chosen, rejected = pair_scores(parallel.model, some, self.pad_id)
             margin = None
             if config.use_margin:
@@ -178,15 +180,13 @@ class RewardModelTrainer(StreamTrainer):
             losses = reward_model_loss(
                 chosen, rejected, margin=margin, centre_coefficient=config.centre_coefficient
             )
-            value = losses.sum() / len(batch)
-            if part is None:  # other ranks have one more: a pass that adds nothing
-                parallel.backward(0.0 * value)
-                continue
-            parallel.backward(value)
-            loss += value.item()
-            right += int((chosen > rejected).sum())
-        loss, correct = parallel.total(loss, right)
-        return {"loss": loss, "accuracy": correct / len(batch)}
+            return losses.sum() / len(batch), int((chosen > rejected).sum())
+
+        parts = cut(lengths, budget, config.micro_pairs)
+        for value, correct in backward_parts(parallel, parts, [0], run):
+            loss, right = loss + value.item(), right + correct
+        loss, all_right = parallel.total(loss, right)
+        return {"loss": loss, "accuracy": all_right / len(batch)}
 
     def postfix(self, metrics: Metrics) -> str:
         """As in ``Trainer``."""

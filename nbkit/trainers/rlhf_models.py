@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from nbkit.generate.weights import unwrap
 from nbkit.logprobs import entropy, token_logprobs
 from nbkit.masks import position_ids
+from nbkit.parallel.scoring import scores_tokens
 from nbkit.text.policies_value import ScalarModel, SharedActorCritic
 
 
@@ -85,13 +86,17 @@ def policy_outputs(
     else:
         # Around data parallelism the wrapper must be called: it sums the gradients.
         wrapped = isinstance(policy, nn.parallel.DistributedDataParallel)
-        logits = (policy if wrapped else causal(policy))(
-            input_ids=batch.ids,
-            attention_mask=batch.attention.long(),
-            position_ids=position_ids(batch.attention),
-            use_cache=False,
-            logits_to_keep=keep,
-        ).logits
+        model = policy if wrapped else causal(policy)
+        inputs = {
+            "input_ids": batch.ids,
+            "attention_mask": batch.attention.long(),
+            "position_ids": position_ids(batch.attention),
+            "use_cache": False,
+        }
+        if scores_tokens(model) and not with_entropy:
+            every = model(**inputs, score=batch.ids, temperature=temperature)
+            return torch.where(batch.mask, every[:, 1 - keep :], 0.0), None, None
+        logits = model(**inputs, logits_to_keep=keep).logits
     logits = logits[:, :-1]
     logp = token_logprobs(logits, batch.tokens, temperature=temperature, mask=batch.mask)
     spread = entropy(logits / temperature) if with_entropy else None

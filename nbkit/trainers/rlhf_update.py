@@ -6,11 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nbkit.diagnostics import explained_variance
 from nbkit.losses import ppo_clip_loss, value_loss
 from nbkit.masks import aggregate
 from nbkit.minibatches import minibatches
 from nbkit.parallel import Parallel
-from nbkit.trainers.ppo_diagnostics import explained_variance
 from nbkit.trainers.protocols import Metrics
 from nbkit.trainers.rlhf_batch import RLHFBatch
 from nbkit.trainers.rlhf_config import RLHFConfig

@@ -18,7 +18,7 @@ from nbkit.trainers.loop import StreamTrainer
 from nbkit.trainers.micro import check_micro, cut
 from nbkit.trainers.optimisation import adamw, schedule, set_rate
 from nbkit.trainers.protocols import LanguageModel, Metrics
-from nbkit.trainers.spread import check_share, spread_over
+from nbkit.trainers.spread import backward_parts, check_share, spread_over
 
 __all__ = [
     "SFTConfig",
@@ -191,6 +191,8 @@ class SFTTrainer(StreamTrainer):
     def step(self) -> Metrics:
         """Learn from one batch; return the metrics of this step.
 
+        "tokens" are those of all ranks that the loss predicts.
+
         Returns:
             "step", "loss" (nats a token), "gradient_norm" (before clipping), "learning_rate",
             "skipped": 1 if loss or gradient is not finite and no step was taken.
@@ -211,11 +213,11 @@ class SFTTrainer(StreamTrainer):
         # The tokens of all ranks: the mean of the ranks' means would weigh tokens differently.
         (tokens,) = parallel.total(sum(int(counted.sum()) for _, _, counted in batches))
         loss = 0.0
-        for batch in parallel.parts(batches):
-            part_loss = sft_loss(parallel.model, *(batch or batches[0]), total_tokens=tokens)
-            if batch is None:  # other ranks have one more: a pass that adds nothing
-                part_loss = 0.0 * part_loss
-            parallel.backward(part_loss)
+
+        def run(batch: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, None]:
+            return sft_loss(parallel.model, *batch, total_tokens=tokens), None
+
+        for part_loss, _ in backward_parts(parallel, batches, batches[0], run):
             loss += part_loss.item()
         norm = parallel.try_step(config.max_grad_norm)
         ids = [(list(one.prompt_ids), list(one.answer_ids)) for one in every]
@@ -223,6 +225,7 @@ class SFTTrainer(StreamTrainer):
         return self.note(
             {
                 "step": self.done + 1.0,
+                "tokens": tokens,
                 "loss": parallel.total(loss)[0],
                 "gradient_norm": norm,
                 "skipped": float(self.refused is not None),

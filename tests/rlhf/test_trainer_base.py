@@ -6,6 +6,7 @@ import torch
 from nbkit.data.encode import Example
 from nbkit.envs.helpful import all_questions
 from nbkit.parallel import ParallelConfig
+from nbkit.runs.run import Run
 from nbkit.text.policies_value import ScalarModel
 from nbkit.trainers.checkpoint import resume, save
 from nbkit.trainers.micro import cut, micro_batches
@@ -46,6 +47,25 @@ def test_gradients_of_an_earlier_training_are_not_added_to_the_first_step(make):
     second.step()
     pairs = zip(clean.parameters(), used.parameters(), strict=True)
     assert all(torch.equal(one, other) for one, other in pairs)
+
+
+def test_a_checkpoint_of_a_loop_without_a_trainer_is_named(tmp_path):
+    settings = {"seeds": (0,), "folder": tmp_path}
+    with Run.start({}, **settings) as run:
+        run.checkpoint(1, lambda: {"order": 3}, every=1)
+    with (
+        pytest.raises(ValueError, match="step_00000001 was written by a loop of the job's own"),
+        Run.start({}, **settings) as run,
+    ):
+        sft(model()).fit(run, save_every=1)
+
+
+def test_a_phase_names_the_seconds_of_a_step():
+    with Run.start({}, seeds=(0,)) as run:
+        sft(model()).fit(run, save_every=0, phase="update")
+        run.finish({})
+    for row in run.history:
+        assert 0 < row["seconds/update"] <= row["seconds/step"] and row["tokens"] > 0
 
 
 def timeless(history):

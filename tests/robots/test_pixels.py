@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from nbkit.envs.push import PushEnv
 from nbkit.envs.reach import ReachEnv, VectorReach
 from nbkit.envs.rendering import NoRenderer, SceneRenderer, choose_backend
 from nbkit.envs.workers import LocalArms, PixelWorkers
+from nbkit.trainers import checkpoint
 from nbkit.trainers.ppo_config import PPOConfig
 from nbkit.trainers.ppo_pixels import Eye, PixelTrainer, success_rate
 
@@ -299,8 +301,8 @@ def test_what_a_trainer_needs_to_go_on_is_put_back(tmp_path):
     old.steps, old.outcomes, old.seconds["update"] = 24, [True, False], 1.5
     old.collect()
     assert old.scale.running.abs().sum() > 0
-    torch.save(old.state_dict(), tmp_path / "rank_0.pt")
-    new.load_state_dict(torch.load(tmp_path / "rank_0.pt", weights_only=True), seed=9)
+    torch.save(old.device_state(), tmp_path / "rank_0.pt")
+    new.load_device_state(torch.load(tmp_path / "rank_0.pt", weights_only=True), seed=9)
     for part in ("generator", "noise"):
         assert torch.equal(getattr(old, part).get_state(), getattr(new, part).get_state()), part
     assert new.scale.state_dict()["moments"] == old.scale.state_dict()["moments"]
@@ -312,6 +314,33 @@ def test_what_a_trainer_needs_to_go_on_is_put_back(tmp_path):
     assert torch.equal(fresh._offsets, new.eye._offsets)
     for trainer in (old, new):
         trainer.source.close()
+
+
+@draws
+def test_the_one_loop_runs_it_to_its_budget_and_goes_on_from_a_file(tmp_path):
+    """Arms are not saved, so new episodes begin; weights, moments and counts are as they were."""
+    config, path = replace(TINY, total_steps=60), tmp_path / "run.pt"
+
+    def trainer() -> PixelTrainer:
+        generator = torch.Generator().manual_seed(2)
+        policy = PixelActorCritic(9, 40, 2, body="small", width=16, generator=generator)
+        return PixelTrainer(LocalArms(3, size=40), policy, config, seed=2)
+
+    first, second = trainer(), trainer()
+    first.run(progress=False, checkpoint=path, checkpoint_every=1, stop=lambda _: True)
+    assert len(first.history) == 1 and first.steps == 24
+    checkpoint.resume(path, second)
+    weights = zip(first.policy.parameters(), second.policy.parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in weights)
+    assert second.history == first.history and second.steps == 24
+    assert not torch.equal(first.observations, second.observations)
+    rows = second.run(progress=False)
+    assert second.finished and len(rows) == 3 and rows[-1]["steps"] >= 60 > rows[-2]["steps"]
+    with pytest.raises(ValueError, match="total_steps"):
+        second.config = replace(config, total_steps=61)
+        checkpoint.resume(path, second)
+    for one in (first, second):
+        one.source.close()
 
 
 @draws

@@ -18,8 +18,15 @@ from nbkit.text.metrics import distinct_n, distinct_words, judge, perplexity
 from nbkit.text.policies import make_policy
 from nbkit.text.rollouts import rollout
 from nbkit.text.vocabulary import encode_batch
+from nbkit.trainers import checkpoint
 from nbkit.trainers.language_model import pretrain
-from nbkit.trainers.reinforce import ReinforceConfig, reinforce_loss, reinforce_weights, train
+from nbkit.trainers.reinforce import (
+    ReinforceConfig,
+    ReinforceTrainer,
+    reinforce_loss,
+    reinforce_weights,
+    train,
+)
 from tests.text.conftest import generator
 
 pytestmark = pytest.mark.chapter(11)
@@ -139,6 +146,32 @@ def test_the_kl_term_holds_the_policy_near_its_reference(world):
     assert stayed < wandered / 4
     with pytest.raises(ValueError, match="reference"):
         train(held, env, config, progress=False)
+
+
+def test_a_stopped_run_goes_on_to_the_same_weights(world, tmp_path):
+    """The one loop of all trainers saves and resumes this one too."""
+    policy, env = world
+    config, path = ReinforceConfig(updates=4, batch_size=8), tmp_path / "run.pt"
+    whole, half, rest = (copy.deepcopy(policy) for _ in range(3))
+    unbroken = train(whole, env, config, reference=policy, progress=False)
+    first = ReinforceTrainer(half, env, config, reference=policy)
+    for _ in range(2):
+        first.step()
+    checkpoint.save(path, first)
+    assert train(rest, env, config, reference=policy, progress=False, checkpoint=path) == unbroken
+    assert all(
+        torch.equal(a, b) for a, b in zip(whole.parameters(), rest.parameters(), strict=True)
+    )
+    with pytest.raises(ValueError, match="updates"):
+        train(rest, env, replace(config, updates=5), checkpoint=path, progress=False)
+
+
+def test_a_gradient_that_is_not_finite_ends_the_run(world):
+    policy, env = world
+    large = {True: 3e38, False: -3e38}  # their sums are beyond float32
+    broken = TextEnv(env.vocabulary, lambda text: large["b" in text], max_new_tokens=6)
+    with pytest.raises(RuntimeError, match="no step was taken"):
+        train(policy, broken, ReinforceConfig(updates=1, batch_size=4), progress=False)
 
 
 def test_unknown_settings_are_named():

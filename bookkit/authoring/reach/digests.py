@@ -1,9 +1,10 @@
 """Digests of code that leave out what does not run: docstrings, comments, format."""
 
 import ast
-import hashlib
 from collections.abc import Iterable
 from pathlib import Path
+
+from nbkit.runs import sha256
 
 LENGTH = 16
 # Fields that say how a thing was written, or that one version of Python has and another has not.
@@ -21,12 +22,12 @@ def code_digest(nodes: Iterable[ast.AST]) -> str:
 
 def text_digest(text: str) -> str:
     """Short SHA-256 of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()[:LENGTH]
+    return sha256.text_digest(text, LENGTH)
 
 
 def file_digest(path: Path) -> str:
     """Short SHA-256 of a file's bytes."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:LENGTH]
+    return sha256.file_digest(path, LENGTH)
 
 
 def combined_digest(digests: dict[str, str]) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from bookkit.authoring.reach.modules import imported_targets
 from bookkit.site.pictures.svg import arrow, box, drawing, words
+from nbkit.runs.root import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 PACKAGE = "nbkit"
 # Above all rooms: what a reader opens, and what is built around it.
 USERS = ("notebooks", "studies", "benchmarks", "cluster_scripts")
