@@ -192,7 +192,10 @@ class Parallel(ABC):
                 "rank has one, leave the step out"
             )
         self._has_gradients = False
-        return self._step(math.inf if max_norm is None else max_norm)
+        norm = self._step(math.inf if max_norm is None else max_norm)
+        # A caller's autocast around the loop would keep copies of the weights as they were.
+        torch.clear_autocast_cache()
+        return norm
 
     def _step(self, max_norm: float) -> float:
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), max_norm)
