@@ -10,8 +10,8 @@ from grpo_peer import Watch, tokenizer_of, train_with_trl
 from nbkit.envs.arithmetic import PIECE, ArithmeticVocabulary, Sum
 from nbkit.recipes.grpo_recipe import arithmetic_recipe, evaluate, verifier
 from nbkit.trainers.grpo import GRPOTrainer
-from nbkit.trainers.grpo_scoring import Completion
-from nbkit.trainers.grpo_variants import variant
+from nbkit.trainers.grpo.variants import variant
+from nbkit.trainers.scoring import Completion
 
 UPDATES, PROMPTS, GROUP = 30, 16, 8
 LEARNING_RATE = 1e-3

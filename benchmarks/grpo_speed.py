@@ -11,7 +11,7 @@ from side_by_side import seconds, spread
 
 from nbkit.generate import clear
 from nbkit.trainers.grpo import GRPOTrainer
-from nbkit.trainers.grpo_variants import variant
+from nbkit.trainers.grpo.variants import variant
 
 HALF_BILLION = {
     **QWEN["0.5B"],

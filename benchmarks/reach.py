@@ -28,7 +28,7 @@ EDITS = (
     ("masked_mean: a sum", "nbkit/masks.py", "def masked_mean(", ""),
     ("kl_estimate: a clamp", "nbkit/kl.py", "def kl_estimate(", ""),
     ("the sampling engine: a method", "nbkit/generate/engine.py", "class ", ""),
-    ("the GRPO trainer: a method", "nbkit/trainers/grpo.py", "class GRPOTrainer", ""),
+    ("the GRPO trainer: a method", "nbkit/trainers/grpo/trainer.py", "class GRPOTrainer", ""),
     ("math_score: a rule", "nbkit/rewards/answers.py", "def math_score(", ""),
     ("losses.py: its docstring", "nbkit/losses.py", '"""', "docstring"),
     ("a new function in losses.py", "nbkit/losses.py", "", "append"),

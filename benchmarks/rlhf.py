@@ -26,7 +26,7 @@ from nbkit.recipes.rlhf_recipe import Recipe, comparisons, stage_one, stage_thre
 from nbkit.runs import provenance
 from nbkit.text.policies_value import ScalarModel
 from nbkit.trainers.reward_model import reward_function
-from nbkit.trainers.rlhf_evaluation import evaluate
+from nbkit.trainers.rlhf.evaluation import evaluate
 
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARY = ROOT / ".venv-trl-1.12"
@@ -45,7 +45,7 @@ def settings() -> Recipe:
     return replace(
         recipe,
         rlhf=replace(
-            recipe.rlhf, updates=UPDATES, prompts=BATCH, samples=1, epochs=2, minibatches=2,
+            recipe.rlhf, updates=UPDATES, prompts=BATCH, group_size=1, epochs=2, minibatches=2,
             value_learning_rate=None, value_warmup=0, decay=False, warmup=0, max_grad_norm=None,
         ),
     )  # fmt: skip

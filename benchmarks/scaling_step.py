@@ -19,7 +19,7 @@ from scaling_update import (
 from torch import Tensor
 
 from nbkit.generate import generate
-from nbkit.trainers.grpo_batch import advantages
+from nbkit.trainers.grpo.batch import advantages
 
 GROUP = 8
 NUMBER = re.compile(r"t(\d+)")

@@ -16,8 +16,8 @@ from nbkit.parallel import ParallelConfig, connect, zero
 from nbkit.parallel.flops import flops_per_token, matrix_weights, peak_flops
 from nbkit.parallel.scoring import attach_scoring
 from nbkit.runs.provenance import processor_name
-from nbkit.trainers.grpo_update import grpo_loss
-from nbkit.trainers.grpo_variants import variant
+from nbkit.trainers.grpo.update import grpo_loss
+from nbkit.trainers.grpo.variants import variant
 
 LOSS = variant("grpo", kl_coefficient=0.0, aggregation="token-mean")
 

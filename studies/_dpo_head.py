@@ -8,7 +8,7 @@ from typing import Any
 from nbkit.recipes.dpo_recipe import VOCABULARY, Base, ids_of
 from nbkit.recipes.dpo_runs import generator
 from nbkit.trainers.dpo import DPOTrainer
-from nbkit.trainers.dpo_config import DPOConfig
+from nbkit.trainers.dpo.config import DPOConfig
 from studies._frame import first_updates
 
 METRICS = ("loss", "margin", "logp_chosen", "logp_rejected", "gradient_norm")

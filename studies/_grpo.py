@@ -28,8 +28,8 @@ from nbkit.recipes.grpo_recipe import (
 )
 from nbkit.text.policies_hf import tiny_model
 from nbkit.trainers.grpo import GRPOTrainer
-from nbkit.trainers.grpo_config import GRPOConfig
-from nbkit.trainers.grpo_scoring import RewardFunction
+from nbkit.trainers.grpo.config import GRPOConfig
+from nbkit.trainers.scoring import RewardFunction
 from studies._arms import Run, by_arm, run_all
 
 SEEDS = (1, 2, 3, 4, 5)

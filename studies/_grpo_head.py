@@ -11,7 +11,7 @@ import torch
 from nbkit.envs.arithmetic import corpus
 from nbkit.recipes.grpo_recipe import supervised_loss
 from nbkit.recipes.grpo_rewards import PartMarks
-from nbkit.trainers.grpo_scoring import RewardFunction
+from nbkit.trainers.scoring import RewardFunction
 from studies._frame import figures
 from studies._grpo import (
     SEEDS,

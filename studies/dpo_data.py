@@ -15,7 +15,7 @@ from typing import Any
 
 from nbkit.recipes import dpo_runs as runs
 from nbkit.recipes.dpo_recipe import LIVE, Base, flip_labels, longer_first, make_base, twins
-from nbkit.trainers.dpo_config import DPOConfig
+from nbkit.trainers.dpo.config import DPOConfig
 from studies._arms import Arms, every
 from studies._dpo_head import STEP_TOLERANCES, first_steps
 from studies._frame import Frame

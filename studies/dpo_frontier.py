@@ -24,10 +24,10 @@ from nbkit.recipes.dpo_recipe import LIVE, MAX_NEW_TOKENS, VOCABULARY, Base, ids
 from nbkit.recipes.rlhf_recipe import Recipe
 from nbkit.text.policies_value import ScalarModel
 from nbkit.trainers import reward_model as rm
-from nbkit.trainers.dpo_config import Kind
-from nbkit.trainers.grpo_scoring import Completion
+from nbkit.trainers.dpo.config import Kind
 from nbkit.trainers.rlhf import RLHFTrainer
-from nbkit.trainers.rlhf_config import RLHFConfig
+from nbkit.trainers.rlhf.config import RLHFConfig
+from nbkit.trainers.scoring import Completion
 from studies._arms import Arms, every
 from studies._dpo_head import STEP_TOLERANCES, first_steps
 from studies._frame import Frame, figures, first_updates

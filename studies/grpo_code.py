@@ -15,7 +15,7 @@ from typing import Any
 from nbkit.envs.expressions import CodeRewards, FunctionTask, draw_tasks
 from nbkit.recipes.grpo_code import LIMIT, code_trainer, evaluate_code, taught_coder
 from nbkit.rewards.pool import SandboxPool
-from nbkit.trainers.grpo_scoring import Completion
+from nbkit.trainers.scoring import Completion
 from studies._arms import Arms, Key, Run, by_arm, seed_by_seed
 from studies._frame import Frame, first_updates
 from studies._grpo import curve

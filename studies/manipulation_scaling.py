@@ -27,8 +27,8 @@ import yaml
 from bookkit.authoring.study import start_study
 from nbkit.control.policies_pixels import PixelActorCritic
 from nbkit.envs.workers import PixelWorkers
-from nbkit.trainers.ppo_config import PPOConfig
-from nbkit.trainers.ppo_pixels import PixelTrainer
+from nbkit.trainers.ppo.config import PPOConfig
+from nbkit.trainers.ppo.pixels import PixelTrainer
 from studies._arm_runs import picture_figures
 from studies._frame import Frame, figures
 

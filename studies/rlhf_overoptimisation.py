@@ -25,7 +25,7 @@ from nbkit.envs.helpful import HelpfulVocabulary, all_questions, gold_parts, gol
 from nbkit.recipes.rlhf_recipe import Recipe, comparisons, stage_one, stage_three, stage_two
 from nbkit.trainers.best_of_n import best_of_n_curve
 from nbkit.trainers.reward_model import calibration, margins, reward_function
-from nbkit.trainers.rlhf_evaluation import evaluate, sample_table
+from nbkit.trainers.rlhf.evaluation import evaluate, sample_table
 from studies._arms import Arms, every
 from studies._frame import Frame, figures, first_updates
 

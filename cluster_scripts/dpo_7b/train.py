@@ -1,4 +1,4 @@
-# Generated, sha256 725922cfb625ae66
+# Generated, sha256 fe594a221c0e3125
 """Training script of the job `dpo_7b`, tangled from notebooks/22_dpo.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -26,7 +26,7 @@ from nbkit.recipes.dpo_recipe import VOCABULARY
 from nbkit.runs.run import Run
 from nbkit.text.policies_hf import tiny_model
 from nbkit.trainers.dpo import DPOTrainer
-from nbkit.trainers.dpo_config import DPOConfig, Kind
+from nbkit.trainers.dpo.config import DPOConfig, Kind
 
 
 @dataclass(frozen=True)

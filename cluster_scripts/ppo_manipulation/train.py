@@ -1,4 +1,4 @@
-# Generated, sha256 7f197b9caf784ad2
+# Generated, sha256 ae53b7b04de56c86
 """Training script of the job `ppo_manipulation`, tangled from notebooks/41_manipulation.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -22,8 +22,8 @@ from nbkit.envs.reach import VectorReach
 from nbkit.envs.rendering import draw_on
 from nbkit.envs.workers import LocalArms, PixelWorkers
 from nbkit.runs.run import Run
-from nbkit.trainers.ppo_config import PPOConfig
-from nbkit.trainers.ppo_pixels import PixelTrainer, success_rate
+from nbkit.trainers.ppo.config import PPOConfig
+from nbkit.trainers.ppo.pixels import PixelTrainer, success_rate
 
 ARMS = {"reach": VectorReach, "push": VectorPush}
 

@@ -1,4 +1,4 @@
-# Generated, sha256 b52c85d36b929e95
+# Generated, sha256 578926ea0a6ea75f
 """Training script of the job `rlhf_7b`, tangled from notebooks/21_rlhf.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -49,7 +49,7 @@ class Config:
     precision: Precision = "float32"
     checkpointing: Checkpointing = "none"  # others: less memory for activations
     adapters: int = 0  # rank of adapters on query and value maps; 0: all weights learn
-    batch: int = 16  # rows of a step, over all devices
+    batch_size: int = 16  # rows of a step, over all devices
     micro_batch: int = 8  # rows of a forward pass on one device
     steps: int = 3
     learning_rate: float = 1e-3
@@ -85,7 +85,7 @@ def random_pairs(config: Config) -> list[EncodedPair]:
 
     return [
         EncodedPair(ids(config.max_prompt), ids(config.max_new_tokens), ids(config.max_new_tokens))
-        for _ in range(4 * config.batch)
+        for _ in range(4 * config.batch_size)
     ]
 
 
@@ -194,7 +194,7 @@ def run_sft(run: Run, config: Config, world: World) -> dict:
         [Example(pair.prompt_ids, pair.chosen_ids) for pair in pairs],
         SFTConfig(
             steps=config.steps,
-            batch_size=config.batch,
+            batch_size=config.batch_size,
             micro_rows=config.micro_batch,
             learning_rate=config.learning_rate,
             warmup=config.warmup,
@@ -218,17 +218,17 @@ def run_reward(run: Run, config: Config, world: World) -> dict:
     start = config.model if config.data == "random" else run.input("sft")
     trainer = RewardModelTrainer(
         adapted(scalar_model(config, start, learns=True), config),
-        pairs[config.batch :],
+        pairs[config.batch_size :],
         RewardModelConfig(
             steps=config.steps,
-            batch_size=config.batch,
+            batch_size=config.batch_size,
             micro_pairs=config.micro_batch,
             learning_rate=config.learning_rate,
             warmup=config.warmup,
         ),
         pad_id=words.pad_id,
         generator=source(config),
-        held_out=pairs[: config.batch],
+        held_out=pairs[: config.batch_size],
         every=config.steps,
         parallel=back_end(config, world),
     )
@@ -255,7 +255,7 @@ def run_ppo(run: Run, config: Config, world: World) -> dict:
         scalar_model(config, second, learns=False),
         RLHFConfig(
             updates=config.steps,
-            prompts=config.batch,
+            prompts=config.batch_size,
             max_new_tokens=config.max_new_tokens,
             kl_coefficient=config.kl_coefficient,
             kl_target=config.kl_target or None,
@@ -284,9 +284,9 @@ def check(config: Config, devices: int) -> None:
     if config.adapters and config.backend != "single":
         raise ValueError("adapters: they are for one device; use backend single, or adapters: 0")
     minibatches = config.minibatches if config.stage == "ppo" else 1
-    if config.batch % (devices * minibatches):
+    if config.batch_size % (devices * minibatches):
         raise ValueError(
-            f"batch is {config.batch}; it must be a multiple of {devices} devices times "
+            f"batch_size is {config.batch_size}; it must be a multiple of {devices} devices times "
             f"{minibatches} minibatches"
         )
 

@@ -1,4 +1,4 @@
-# Generated, sha256 1e61e69192de5596
+# Generated, sha256 b23a92f2336df3e3
 """Training script of the job `scaling_study`, tangled from notebooks/34_deepspeed.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -28,11 +28,12 @@ from nbkit.parallel.streams import rank_seed
 from nbkit.parallel.traffic import watch
 from nbkit.runs.run import Run
 from nbkit.text.policies_value import ScalarModel
-from nbkit.trainers import grpo_update, rlhf_update
-from nbkit.trainers.grpo_batch import GroupBatch
-from nbkit.trainers.grpo_variants import variant
-from nbkit.trainers.rlhf_batch import RLHFBatch
-from nbkit.trainers.rlhf_config import RLHFConfig
+from nbkit.trainers.grpo import update as grpo_update
+from nbkit.trainers.grpo.batch import GroupBatch
+from nbkit.trainers.grpo.variants import variant
+from nbkit.trainers.rlhf import update as rlhf_update
+from nbkit.trainers.rlhf.batch import RLHFBatch
+from nbkit.trainers.rlhf.config import RLHFConfig
 
 TINY = {
     "hidden_size": 32,

@@ -1,4 +1,4 @@
-# Generated, sha256 f274d6c2e8852e3f
+# Generated, sha256 5d88fd2ad6e0df8d
 """Training script of the job `sft_7b`, tangled from notebooks/21_rlhf.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -37,7 +37,7 @@ class Config:
     precision: Precision = "float32"  # of the forward pass; weights and Adam stay float32
     checkpointing: Checkpointing = "none"  # others: less memory for activations
     compile: bool = False
-    batch: int = 16  # rows of a step, over all devices
+    batch_size: int = 16  # rows of a step, over all devices
     micro_batch: int = 4  # rows of a forward pass on one device
     gradient_clipping: float = 1.0
     steps: int = 4
@@ -77,8 +77,10 @@ def load(config: Config) -> tuple:
 
 def check(config: Config, devices: int) -> None:
     """Refuse what does not fit together; `nbkit job submit` asks this before anything is queued."""
-    if config.batch % devices:
-        raise ValueError(f"batch is {config.batch}; it must be a multiple of {devices} devices")
+    if config.batch_size % devices:
+        raise ValueError(
+            f"batch_size is {config.batch_size}; it must be a multiple of {devices} devices"
+        )
 
 
 def main(config: Config) -> dict:
@@ -101,7 +103,7 @@ def main(config: Config) -> dict:
             examples,
             SFTConfig(
                 steps=config.steps,
-                batch_size=config.batch,
+                batch_size=config.batch_size,
                 micro_rows=config.micro_batch,
                 learning_rate=config.learning_rate,
                 warmup=config.warmup,

@@ -33,7 +33,7 @@ from nbkit.text.piece_vocabulary import PieceVocabulary, longest_first
 
 
 class Answered(Protocol):
-    """What the reward reads of a completion; ``grpo_scoring.Completion`` has it."""
+    """What the reward reads of a completion; ``scoring.Completion`` has it."""
 
     @property
     def text(self) -> str:

@@ -175,7 +175,7 @@ def collect_same_step(
         lam: the trace parameter.
 
     Returns:
-        the batch for ``nbkit.trainers.ppo_update.update``, the observations to go on with, and
+        the batch for ``nbkit.trainers.ppo.update.update``, the observations to go on with, and
         "rewards", "terminated", "truncated" (T, N).
 
     """

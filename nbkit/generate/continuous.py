@@ -55,7 +55,7 @@ def run(runner: Runner, work: Work, sampling: Sampling) -> None:
     options = runner.options
     seats = Seats.empty(slots)
     queue = deque(range(len(work.prompt_of_row)))
-    batch = slots
+    batch_size = slots
     stats = dict.fromkeys(("prefill_tokens", "decode_steps", "slot_steps"), 0)
     least = max(1, int(slots * options.refill_share)) if work.continuous else slots
     runner.start(sampling)
@@ -70,16 +70,16 @@ def run(runner: Runner, work: Work, sampling: Sampling) -> None:
                 continue
             break
         if not queue and options.shrink:
-            smaller = runner.smaller_batch(len(live), batch)
-            if smaller < batch:
+            smaller = runner.smaller_batch(len(live), batch_size)
+            if smaller < batch_size:
                 _shrink(runner, seats, smaller)
-                batch, live = smaller, seats.live()
+                batch_size, live = smaller, seats.live()
         steps = min(min(seats.left[slot] for slot in live), runner.check_every(sampling))
         used = [seats.used[slot] for slot in live]
         horizon = max(used) + steps
-        runner.decode(batch, steps, horizon, sampling, aligned=min(used) == max(used))
+        runner.decode(batch_size, steps, horizon, sampling, aligned=min(used) == max(used))
         stats["decode_steps"] += steps
-        stats["slot_steps"] += steps * batch
+        stats["slot_steps"] += steps * batch_size
         for slot in live:
             seats.left[slot] -= steps
             seats.used[slot] += steps
@@ -143,10 +143,10 @@ def _prompt(work: Work, key: int) -> Sequence[int]:
     return work.prompts[key if key >= 0 else work.prompt_of_row[-1 - key]]
 
 
-def _shrink(runner: Runner, seats: Seats, batch: int) -> None:
-    """Move the rows beyond `batch` into idle slots below it."""
-    sources = [slot for slot in seats.live() if slot >= batch]
-    holes = [slot for slot in range(batch) if seats.rows[slot] == IDLE][: len(sources)]
+def _shrink(runner: Runner, seats: Seats, batch_size: int) -> None:
+    """Move the rows beyond `batch_size` into idle slots below it."""
+    sources = [slot for slot in seats.live() if slot >= batch_size]
+    holes = [slot for slot in range(batch_size) if seats.rows[slot] == IDLE][: len(sources)]
     if not sources:
         return
     runner.move(sources, holes, max(seats.used[slot] for slot in sources))

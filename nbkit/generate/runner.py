@@ -58,21 +58,27 @@ class Runner:
             return 1 << 30
         return self.options.check_every or CHECK_EVERY.get(self.device.type, 1)
 
-    def smaller_batch(self, live: int, batch: int) -> int:
+    def smaller_batch(self, live: int, batch_size: int) -> int:
         """The batch to go on with: exact without graphs, halves of all slots with them."""
         if not self.graphs:
-            return live if live <= SHRINK_BELOW * batch else batch
-        while batch // 2 >= max(live, SMALLEST_GRAPH):
-            batch //= 2
-        return batch
+            return live if live <= SHRINK_BELOW * batch_size else batch_size
+        while batch_size // 2 >= max(live, SMALLEST_GRAPH):
+            batch_size //= 2
+        return batch_size
 
     def decode(
-        self, batch: int, steps: int, horizon: int, sampling: Sampling, *, aligned: bool = False
+        self,
+        batch_size: int,
+        steps: int,
+        horizon: int,
+        sampling: Sampling,
+        *,
+        aligned: bool = False,
     ) -> None:
-        """Run decode steps of the first `batch` slots.
+        """Run decode steps of the first `batch_size` slots.
 
         Args:
-            batch: slots.
+            batch_size: slots.
             steps: how many.
             horizon: columns in use after the last of them.
             sampling: what to draw.
@@ -81,16 +87,16 @@ class Runner:
         """
         begin = self._now()
         if self.graphs:
-            replay = self._step(batch, sampling)
+            replay = self._step(batch_size, sampling)
             for _ in range(steps):
                 replay()
         else:
             length = self.session.cache.length
             for step in range(steps):
                 if self.options.compile:
-                    self.session.step(batch, sampling, length)
+                    self.session.step(batch_size, sampling, length)
                 else:
-                    self.session.step(batch, sampling, horizon - steps + step + 1, aligned)
+                    self.session.step(batch_size, sampling, horizon - steps + step + 1, aligned)
         self._spans.append((begin, self._now()))
 
     def decode_seconds(self) -> float:
@@ -107,12 +113,12 @@ class Runner:
         event.record()
         return event
 
-    def _step(self, batch: int, sampling: Sampling) -> Callable[[], None]:
-        key = batch, sampling
+    def _step(self, batch_size: int, sampling: Sampling) -> Callable[[], None]:
+        key = batch_size, sampling
         if key not in self._steps:
             session = self.session
             self._pool = self._pool or torch.cuda.graph_pool_handle()
-            graphed = GraphedStep(lambda: session.step(batch, sampling), self._pool)
+            graphed = GraphedStep(lambda: session.step(batch_size, sampling), self._pool)
             # Warming up must move nobody: a slot that is done only rewrites its last column.
             done = session.state["done"].clone()
             session.state["done"].fill_(1)

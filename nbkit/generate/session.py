@@ -94,23 +94,23 @@ class Session:
 
     def step(
         self,
-        batch: int,
+        batch_size: int,
         sampling: Sampling,
         horizon: int | None = None,
         aligned: bool = False,
     ) -> None:
-        """Decode one token in the first `batch` slots; slots that are done stay as they are."""
+        """Decode one token in the first `batch_size` slots; what is done stays as it is."""
         state = self.state
         logits = self._decode(
-            *(state["tokens"][:batch], state["positions"][:batch], self.cache),
+            *(state["tokens"][:batch_size], state["positions"][:batch_size], self.cache),
             *(horizon, aligned),
         )
-        noise = self._next_noise(batch, logits.shape[-1]) if sampling.temperature else None
+        noise = self._next_noise(batch_size, logits.shape[-1]) if sampling.temperature else None
         self.draw_and_advance(logits, noise, sampling)
 
     def draw_and_advance(self, logits: Tensor, noise: Tensor | None, sampling: Sampling) -> None:
         """Draw a token a row of logits (B, V), store it, and move the rows on."""
-        batch = logits.shape[0]
+        batch_size = logits.shape[0]
         tokens, logprobs = draw(
             logits,
             noise,
@@ -119,7 +119,9 @@ class Session:
             top_p=sampling.top_p,
         )
         names = ("tokens", "positions", "counts", "limits", "rows", "done")
-        held, positions, counts, limits, rows, done = (self.state[name][:batch] for name in names)
+        held, positions, counts, limits, rows, done = (
+            self.state[name][:batch_size] for name in names
+        )
         out, out_logprobs = self.state["out_tokens"], self.state["out_logprobs"]
         live = done == 0
         place = torch.where(live, rows * out.shape[1] + counts, out.numel() - 1)
@@ -133,18 +135,18 @@ class Session:
         done |= ended
         held.copy_(torch.where(live, tokens, held))
 
-    def _next_noise(self, batch: int, vocabulary: int) -> Tensor:
+    def _next_noise(self, batch_size: int, vocabulary: int) -> Tensor:
         """Noise of this step; on a CPU made for several steps at one time."""
-        seeds, counts = self.state["seeds"][:batch], self.state["counts"][:batch]
+        seeds, counts = self.state["seeds"][:batch_size], self.state["counts"][:batch_size]
         if seeds.is_cuda:
             return gumbel_noise(seeds, counts, vocabulary)
         if (
             self._noise is None
             or self._noise_used == self._noise.shape[1]
-            or self._noise.shape[0] != batch
+            or self._noise.shape[0] != batch_size
             or self._noise.shape[2] != vocabulary
         ):
-            steps = min(max(NOISE_NUMBERS // (batch * vocabulary), 1), NOISE_STEPS)
+            steps = min(max(NOISE_NUMBERS // (batch_size * vocabulary), 1), NOISE_STEPS)
             places = counts[:, None] + torch.arange(steps)
             self._noise, self._noise_used = gumbel_noise(seeds, places, vocabulary), 0
         self._noise_used += 1
@@ -156,20 +158,24 @@ class FusedSession(Session):
 
     def step(
         self,
-        batch: int,
+        batch_size: int,
         sampling: Sampling,
         horizon: int | None = None,
         aligned: bool = False,
     ) -> None:
-        """Decode one token in the first `batch` slots."""
+        """Decode one token in the first `batch_size` slots."""
         from nbkit.generate import fused  # Triton, which a CPU has not
 
         logits = fused.decode_logits(
-            *(self.decoder, self.state["tokens"][:batch], self.state["positions"][:batch]),
+            *(
+                self.decoder,
+                self.state["tokens"][:batch_size],
+                self.state["positions"][:batch_size],
+            ),
             *(self.cache, self.options),
         )
         if self.options.sampler == "torch":
-            noise = self._next_noise(batch, logits.shape[-1]) if sampling.temperature else None
+            noise = self._next_noise(batch_size, logits.shape[-1]) if sampling.temperature else None
             self.draw_and_advance(logits, noise, sampling)
             return
         threshold = None

@@ -10,6 +10,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from nbkit.text.policies_value import SharedActorCritic
+
 SHAPES = ("llama", "qwen2", "qwen3", "gpt2")
 _ROPE = ("default", "linear", "llama3", "yarn")
 
@@ -79,6 +81,11 @@ class Weights:
             yield from (*layer.norm, *layer.mlp_norm)
             if layer.q_norm is not None and layer.k_norm is not None:
                 yield from (layer.q_norm, layer.k_norm)
+
+
+def causal(policy: Any) -> Any:
+    """The language model that ``nbkit.generate`` runs, whatever stands around it."""
+    return unwrap(policy.model if isinstance(policy, SharedActorCritic) else policy)
 
 
 def unwrap(model: Any) -> nn.Module:

@@ -39,7 +39,7 @@ class GlobalBatches:
 
     Args:
         count: number of items.
-        batch: items a step, over all ranks.
+        batch_size: items a step, over all ranks.
         seed: of the orders.
 
     Raises:
@@ -47,10 +47,12 @@ class GlobalBatches:
 
     """
 
-    def __init__(self, count: int, batch: int, seed: int) -> None:
-        if not 1 <= batch <= count:
-            raise ValueError(f"batch must lie between 1 and the {count} items; got {batch}")
-        self.count, self.batch, self.seed = count, batch, seed
+    def __init__(self, count: int, batch_size: int, seed: int) -> None:
+        if not 1 <= batch_size <= count:
+            raise ValueError(
+                f"batch_size must lie between 1 and the {count} items; got {batch_size}"
+            )
+        self.count, self.batch_size, self.seed = count, batch_size, seed
         self.taken = 0
 
     def order(self, epoch: int) -> list[int]:
@@ -61,9 +63,9 @@ class GlobalBatches:
     def next(self) -> list[int]:
         """The items of the next global batch; it may reach into the next epoch."""
         found: list[int] = []
-        while len(found) < self.batch:
+        while len(found) < self.batch_size:
             epoch, place = divmod(self.taken, self.count)
-            part = self.order(epoch)[place : place + self.batch - len(found)]
+            part = self.order(epoch)[place : place + self.batch_size - len(found)]
             self.taken += len(part)
             found += part
         return found

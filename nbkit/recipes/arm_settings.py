@@ -18,7 +18,7 @@ from nbkit.envs.arm_envs import ArmVectorEnv
 from nbkit.envs.push import VectorPush
 from nbkit.envs.reach import VectorReach
 from nbkit.trainers.ppo import PPOTrainer
-from nbkit.trainers.ppo_config import PPOConfig
+from nbkit.trainers.ppo.config import PPOConfig
 
 
 class SquashedActorCritic(BatchedActorCritic):

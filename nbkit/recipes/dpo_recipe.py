@@ -25,8 +25,8 @@ from nbkit.envs.helpful import (
 from nbkit.envs.helpful.language import NOUNS, TOPICS
 from nbkit.text.policies_hf import tiny_model
 from nbkit.trainers import sft
-from nbkit.trainers.dpo_config import DPOConfig
-from nbkit.trainers.dpo_evaluation import Judgement, judge
+from nbkit.trainers.dpo.config import DPOConfig
+from nbkit.trainers.dpo.evaluation import Judgement, judge
 
 VOCABULARY = HelpfulVocabulary()
 DEMONSTRATIONS = 8000

@@ -18,9 +18,9 @@ from nbkit.recipes.dpo_recipe import VOCABULARY, Base, ids_of, judged
 from nbkit.text.policies_value import ScalarModel
 from nbkit.trainers import reward_model as rm
 from nbkit.trainers.dpo import DPOConfig, DPOTrainer
-from nbkit.trainers.dpo_evaluation import Judgement
+from nbkit.trainers.dpo.evaluation import Judgement
 from nbkit.trainers.rlhf import RLHFTrainer
-from nbkit.trainers.rlhf_config import RLHFConfig
+from nbkit.trainers.rlhf.config import RLHFConfig
 
 PAIRS = 4000
 POINTS = 6  # of a curve, after its start

@@ -16,9 +16,9 @@ from nbkit.generate import generate
 from nbkit.recipes.grpo_recipe import teach
 from nbkit.text.policies_hf import tiny_model
 from nbkit.trainers.grpo import GRPOTrainer
-from nbkit.trainers.grpo_config import GRPOConfig
-from nbkit.trainers.grpo_scoring import Completion
-from nbkit.trainers.grpo_variants import variant
+from nbkit.trainers.grpo.config import GRPOConfig
+from nbkit.trainers.grpo.variants import variant
+from nbkit.trainers.scoring import Completion
 
 VOCABULARY = ExpressionVocabulary()
 LIMIT = 40  # tokens; the longest body of the corpus has 29 and an EOS

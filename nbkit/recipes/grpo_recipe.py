@@ -22,9 +22,9 @@ from nbkit.logprobs import next_token_logprobs
 from nbkit.masks import aggregate, position_ids
 from nbkit.rewards.compose import Composed
 from nbkit.text.policies_hf import tiny_model
-from nbkit.trainers.grpo_config import GRPOConfig
-from nbkit.trainers.grpo_scoring import Completion
-from nbkit.trainers.grpo_variants import variant
+from nbkit.trainers.grpo.config import GRPOConfig
+from nbkit.trainers.grpo.variants import variant
+from nbkit.trainers.scoring import Completion
 
 
 def teach(
@@ -234,7 +234,7 @@ def arithmetic_recipe(
     the one habit to be unlearned.
 
     Args:
-        name: a variant of ``nbkit.trainers.grpo_variants``.
+        name: a variant of ``nbkit.trainers.grpo.variants``.
         terms: fewest and most numbers of a sum.
         forget: planted share of texts that forget the carry.
         second_look: share of the texts that add the tens twice.

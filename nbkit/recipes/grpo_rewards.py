@@ -14,7 +14,7 @@ from nbkit.envs.arithmetic import Sum, solution
 from nbkit.recipes.grpo_recipe import verifier
 from nbkit.rewards.compose import Composed
 from nbkit.rewards.formats import graded_format_reward, thoughts_and_answer
-from nbkit.trainers.grpo_scoring import Completion
+from nbkit.trainers.scoring import Completion
 
 
 @dataclass

@@ -8,7 +8,7 @@ from nbkit.control.actor_critic import make_actor_critic
 from nbkit.control.actor_critic_batched import make_batched_actor_critic
 from nbkit.control.environments import make_control_env
 from nbkit.trainers.ppo import PPOTrainer
-from nbkit.trainers.ppo_config import PPOConfig
+from nbkit.trainers.ppo.config import PPOConfig
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from nbkit._inputs import check_floating, check_number, check_same_shape
-from nbkit.trainers.grpo_scoring import Completion, RewardFunction, score
 from nbkit.trainers.protocols import Problem, Vocabulary
-from nbkit.trainers.rlhf_evaluation import draw
+from nbkit.trainers.rlhf.evaluation import draw
+from nbkit.trainers.scoring import Completion, RewardFunction, score
 
 
 def best_of_n_kl_bound(n: int) -> float:

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from nbkit.generate import clear, generate
+from nbkit.generate.weights import causal
 from nbkit.parallel import Parallel
 from nbkit.runs.samples import Sample
 from nbkit.text.adapters import merged
-from nbkit.trainers.grpo_scoring import Note
 from nbkit.trainers.protocols import EncodedProblem, Problem, Vocabulary, prompt_ids
-from nbkit.trainers.rlhf_models import causal
+from nbkit.trainers.scoring import Note
 
 
 def noted_samples(

@@ -54,7 +54,7 @@ WRONG = {
     "grpo_gsm8k": ("checkpointing", "ful", "'ful': the allowed values are 'none', 'full'"),
     "rlhf_7b": ("backend", "zero3", "'zero3': the allowed values are 'single' or 'fsdp2'"),
     "scaling_study": ("rows", 100, "rows is 100; it must be a multiple of"),
-    "sft_7b": ("batch", 100, "batch is 100; it must be a multiple of 8 devices"),
+    "sft_7b": ("batch_size", 100, "batch_size is 100; it must be a multiple of 8 devices"),
 }
 
 

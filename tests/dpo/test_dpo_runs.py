@@ -7,7 +7,7 @@ import torch
 
 from nbkit.data.encode import EncodedPair
 from nbkit.trainers.checkpoint import resume, save
-from nbkit.trainers.dpo_evaluation import judge
+from nbkit.trainers.dpo.evaluation import judge
 from tests.dpo.small import BOS, EOS, PAD, config, model, pairs, trainer, weights
 
 pytestmark = pytest.mark.chapter(22)

@@ -7,8 +7,8 @@ import torch
 
 from nbkit.data.encode import EncodedPair
 from nbkit.trainers.dpo import KINDS
-from nbkit.trainers.dpo_batch import PairScores, pair_batch, pair_scores, score_pairs
-from nbkit.trainers.dpo_loss import dpo_loss, implicit_rewards, pair_metrics
+from nbkit.trainers.dpo.batch import PairScores, pair_batch, pair_scores, score_pairs
+from nbkit.trainers.dpo.loss import dpo_loss, implicit_rewards, pair_metrics
 from tests.dpo.small import BOS, EOS, PAD, config, model, pairs, trainer
 
 pytestmark = pytest.mark.chapter(22)

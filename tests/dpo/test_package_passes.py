@@ -10,8 +10,8 @@ from bookkit.exercises.check import verdict_on
 from bookkit.exercises.proof import bench_for
 from nbkit.losses import preference_loss
 from nbkit.trainers.dpo import DPOConfig
-from nbkit.trainers.dpo_batch import PairScores, sequence_logprobs
-from nbkit.trainers.dpo_loss import dpo_loss, implicit_rewards, pair_metrics
+from nbkit.trainers.dpo.batch import PairScores, sequence_logprobs
+from nbkit.trainers.dpo.loss import dpo_loss, implicit_rewards, pair_metrics
 
 pytestmark = [pytest.mark.slow, pytest.mark.chapter(22)]
 

@@ -393,7 +393,7 @@ def rlhf_trainer(word):
     """PPO with a moving KL coefficient, a warm-up of the value model, and a monitor."""
     one_thread()
     settings = RLHFConfig(
-        updates=UPDATES, prompts=6, samples=2, max_new_tokens=8, micro_tokens=60, kl_target=1.0,
+        updates=UPDATES, prompts=6, group_size=2, max_new_tokens=8, micro_tokens=60, kl_target=1.0,
         kl_horizon=100.0, value_warmup=1, learning_rate=3e-3, warmup=0,
     )  # fmt: skip
     parallel = None

@@ -40,7 +40,7 @@ def test_ranks_share_a_batch_and_resume_on_any_number_of_ranks():
     assert sorted(item for batch in drawn for item in batch) == sorted([*range(10)] * 2)
     with pytest.raises(ValueError, match="count was 10"):
         GlobalBatches(11, 5, seed=2).load_state_dict(batches.state_dict())
-    with pytest.raises(ValueError, match="batch must lie"):
+    with pytest.raises(ValueError, match="batch_size must lie"):
         GlobalBatches(3, 4, seed=0)
 
 

@@ -138,7 +138,10 @@ def test_adapters_have_the_reference_inside(given: dict[str, Any], tmp_path: Pat
     [
         ({"stage": "dpo"}, "should be 'sft', 'reward' or 'ppo'"),
         ({"backend": "ddp"}, "should be 'single' or 'fsdp2'"),
-        ({"batch": 15}, "batch is 15; it must be a multiple of 2 devices times 1 minibatches"),
+        (
+            {"batch_size": 15},
+            "batch_size is 15; it must be a multiple of 2 devices times 1 minibatches",
+        ),
         ({"adapters": 2, "backend": "fsdp2"}, "one device"),
     ],
 )

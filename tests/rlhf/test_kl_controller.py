@@ -5,7 +5,7 @@ import math
 import pytest
 
 from nbkit.trainers.kl_controller import AdaptiveKL, FixedKL
-from nbkit.trainers.rlhf_config import RLHFConfig
+from nbkit.trainers.rlhf.config import RLHFConfig
 
 pytestmark = pytest.mark.chapter(21)
 

@@ -9,7 +9,7 @@ from nbkit.data.encode import EncodedPair
 from nbkit.envs.helpful import Question, encode_pairs, preference_pairs
 from nbkit.text.policies_value import ScalarModel, SharedActorCritic
 from nbkit.trainers import reward_model as rm
-from nbkit.trainers.grpo_scoring import Completion
+from nbkit.trainers.scoring import Completion
 from tests.rlhf.small import PAD, VOCABULARY, examples, generator, model
 
 pytestmark = pytest.mark.chapter(21)

@@ -12,10 +12,10 @@ from nbkit.text.policies_value import ScalarModel, SharedActorCritic
 from nbkit.trainers.checkpoint import resume, save
 from nbkit.trainers.reward_model import reward_function
 from nbkit.trainers.rlhf import RLHFConfig, RLHFTrainer
-from nbkit.trainers.rlhf_batch import token_rewards
-from nbkit.trainers.rlhf_evaluation import evaluate, sample_table
-from nbkit.trainers.rlhf_models import align, policy_outputs
-from nbkit.trainers.rlhf_update import critic_loss, policy_loss
+from nbkit.trainers.rlhf.batch import token_rewards
+from nbkit.trainers.rlhf.evaluation import evaluate, sample_table
+from nbkit.trainers.rlhf.models import align, policy_outputs
+from nbkit.trainers.rlhf.update import critic_loss, policy_loss
 from tests.rlhf.small import VOCABULARY, generator, model
 
 pytestmark = pytest.mark.chapter(21)
@@ -205,7 +205,7 @@ def test_a_verifier_in_place_of_the_reward_model():
 
 def test_the_interface_is_that_of_the_group_trainer():
     from nbkit.trainers.grpo import GRPOTrainer
-    from nbkit.trainers.grpo_variants import variant
+    from nbkit.trainers.grpo.variants import variant
 
     seen = []
 

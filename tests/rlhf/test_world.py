@@ -22,7 +22,7 @@ from nbkit.envs.helpful import (
     preference_probability,
 )
 from nbkit.envs.helpful.demonstrations import LONGEST_ANSWER
-from nbkit.trainers.grpo_scoring import Completion
+from nbkit.trainers.scoring import Completion
 from tests.rlhf.small import VOCABULARY, model
 
 pytestmark = pytest.mark.chapter(21)

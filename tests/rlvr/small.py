@@ -4,8 +4,8 @@ import torch
 
 from nbkit.envs.arithmetic import ArithmeticVocabulary, draw_sums
 from nbkit.text.policies_hf import tiny_model
-from nbkit.trainers.grpo_batch import GroupBatch
-from nbkit.trainers.grpo_variants import variant
+from nbkit.trainers.grpo.batch import GroupBatch
+from nbkit.trainers.grpo.variants import variant
 from nbkit.trainers.spread import spread_over
 
 VOCABULARY = ArithmeticVocabulary()

@@ -18,7 +18,7 @@ from nbkit.envs.expressions import (
 )
 from nbkit.rewards.pool import SandboxPool
 from nbkit.rewards.sandbox import SandboxUnavailableError
-from nbkit.trainers.grpo_scoring import Completion
+from nbkit.trainers.scoring import Completion
 
 pytestmark = pytest.mark.chapter(23)
 

@@ -4,7 +4,7 @@ import pytest
 
 from nbkit.envs.arithmetic import Sum, guess, solution
 from nbkit.recipes.grpo_rewards import NoisyVerifier, PartMarks, RandomReward, careless
-from nbkit.trainers.grpo_scoring import Completion
+from nbkit.trainers.scoring import Completion
 
 pytestmark = pytest.mark.chapter(23)
 

@@ -11,7 +11,7 @@ from nbkit.text.policies_hf import tiny_model
 from nbkit.text.policies_value import ScalarModel
 from nbkit.trainers.grpo import train, variant
 from nbkit.trainers.rlhf import RLHFTrainer
-from nbkit.trainers.rlhf_config import RLHFConfig
+from nbkit.trainers.rlhf.config import RLHFConfig
 
 pytestmark = [pytest.mark.slow, pytest.mark.chapter(24)]
 

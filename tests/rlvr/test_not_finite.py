@@ -13,11 +13,11 @@ from nbkit.generate import generate
 from nbkit.logprobs import entropy, token_logprobs
 from nbkit.masks import position_ids
 from nbkit.parallel import ParallelConfig, World, connect
-from nbkit.trainers.grpo_update import accumulate, completion_logprobs, grpo_loss, prepare, update
-from nbkit.trainers.grpo_variants import VARIANTS
-from nbkit.trainers.rlhf_batch import RLHFBatch
-from nbkit.trainers.rlhf_config import RLHFConfig
-from nbkit.trainers.rlhf_update import policy_loss
+from nbkit.trainers.grpo.update import accumulate, completion_logprobs, grpo_loss, prepare, update
+from nbkit.trainers.grpo.variants import VARIANTS
+from nbkit.trainers.rlhf.batch import RLHFBatch
+from nbkit.trainers.rlhf.config import RLHFConfig
+from nbkit.trainers.rlhf.update import policy_loss
 from tests.rlvr.small import VOCABULARY, alone, config, generator, hand_made, model
 
 pytestmark = pytest.mark.chapter(23)

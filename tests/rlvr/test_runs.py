@@ -9,7 +9,7 @@ from nbkit.envs.arithmetic import longest_completion
 from nbkit.recipes.grpo_recipe import arithmetic_recipe
 from nbkit.trainers.checkpoint import resume, save
 from nbkit.trainers.grpo import GRPOTrainer, train
-from nbkit.trainers.grpo_variants import VARIANTS
+from nbkit.trainers.grpo.variants import VARIANTS
 from tests.rlvr.small import PROBLEMS, VOCABULARY, by_length, config, generator, model
 
 pytestmark = pytest.mark.chapter(24)

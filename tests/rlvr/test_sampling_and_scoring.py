@@ -8,8 +8,8 @@ import torch
 from nbkit.generate.mismatch import trainer_logprobs
 from nbkit.generate.result import Generation
 from nbkit.rewards.compose import Composed
-from nbkit.trainers.grpo_batch import PromptStream, sample_batch
-from nbkit.trainers.grpo_scoring import Completion, has_signal, overlong_penalty, score
+from nbkit.trainers.grpo.batch import PromptStream, sample_batch
+from nbkit.trainers.scoring import Completion, has_signal, overlong_penalty, score
 from tests.rlvr.small import PROBLEMS, VOCABULARY, by_length, config, generator, model
 
 pytestmark = pytest.mark.chapter(24)

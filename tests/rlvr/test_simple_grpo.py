@@ -6,9 +6,9 @@ import torch
 from nbkit.envs.arithmetic import Sum
 from nbkit.recipes.grpo_recipe import verifier
 from nbkit.rewards import simple_grpo
-from nbkit.trainers.grpo_scoring import Completion
-from nbkit.trainers.grpo_update import completion_logprobs
+from nbkit.trainers.grpo.update import completion_logprobs
 from nbkit.trainers.reference_server import ReferenceServer, pack, unpack
+from nbkit.trainers.scoring import Completion
 from tests.rlvr.small import hand_made, model
 
 pytestmark = pytest.mark.chapter(23, 24)

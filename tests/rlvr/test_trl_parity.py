@@ -19,9 +19,9 @@ from trl import GRPOConfig as TrlConfig  # noqa: E402
 from trl import GRPOTrainer as TrlTrainer  # noqa: E402
 
 from nbkit.conformance.adapters.trl import scored_advantages  # noqa: E402
-from nbkit.trainers.grpo_batch import advantages  # noqa: E402
-from nbkit.trainers.grpo_update import accumulate, completion_logprobs  # noqa: E402
-from nbkit.trainers.grpo_variants import variant  # noqa: E402
+from nbkit.trainers.grpo.batch import advantages  # noqa: E402
+from nbkit.trainers.grpo.update import accumulate, completion_logprobs  # noqa: E402
+from nbkit.trainers.grpo.variants import variant  # noqa: E402
 from tests.rlvr.small import VOCABULARY, alone, hand_made, model  # noqa: E402
 
 LIMIT, TEMPERATURE = 11, 0.8

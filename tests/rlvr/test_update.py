@@ -9,15 +9,15 @@ import torch
 from nbkit.logprobs import next_token_logprobs
 from nbkit.masks import position_ids
 from nbkit.trainers.grpo import GRPOTrainer, train
-from nbkit.trainers.grpo_batch import PromptStream, sample_batch
-from nbkit.trainers.grpo_update import (
+from nbkit.trainers.grpo.batch import PromptStream, sample_batch
+from nbkit.trainers.grpo.update import (
     accumulate,
     completion_logprobs,
     prepare,
     scored_by,
     update,
 )
-from nbkit.trainers.grpo_variants import VARIANTS
+from nbkit.trainers.grpo.variants import VARIANTS
 from nbkit.trainers.micro import micro_batches
 from tests.rlvr.small import (
     PROBLEMS,

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from nbkit.trainers.grpo_batch import advantages
-from nbkit.trainers.grpo_config import GRPOConfig
-from nbkit.trainers.grpo_update import grpo_loss
-from nbkit.trainers.grpo_variants import VARIANTS, variant
+from nbkit.trainers.grpo.batch import advantages
+from nbkit.trainers.grpo.config import GRPOConfig
+from nbkit.trainers.grpo.update import grpo_loss
+from nbkit.trainers.grpo.variants import VARIANTS, variant
 from tests.rlvr.oracle import advantages as their_advantages
 from tests.rlvr.oracle import loss as their_loss
 

@@ -6,8 +6,8 @@ import torch
 from nbkit.advantages import gae
 from nbkit.control.actor_critic import ActorCritic
 from nbkit.envs.isaac import FakeIsaacReach, IsaacAdapter, behind, collect_same_step
-from nbkit.trainers.ppo_config import PPOConfig
-from nbkit.trainers.ppo_update import update
+from nbkit.trainers.ppo.config import PPOConfig
+from nbkit.trainers.ppo.update import update
 
 pytestmark = pytest.mark.chapter(41)
 

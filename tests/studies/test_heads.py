@@ -65,7 +65,7 @@ def shorter_trace(gae: Callable[..., Any]) -> Callable[..., Any]:
     [
         ("kl_placement", "studies.kl_placement.policy_gradient_loss", twice),
         ("manipulation_rewards", "nbkit.control.rollouts.gae", shorter_trace),
-        ("grpo_code", "nbkit.trainers.grpo_update.advantages", twice),
+        ("grpo_code", "nbkit.trainers.grpo.update.advantages", twice),
     ],
 )
 def test_a_head_fails_where_the_code_is_wrong(

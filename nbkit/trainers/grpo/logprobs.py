@@ -7,8 +7,8 @@ from nbkit.logprobs import token_logprobs
 from nbkit.masks import position_ids
 from nbkit.parallel import Parallel
 from nbkit.parallel.scoring import scores_tokens
-from nbkit.trainers.grpo_batch import GroupBatch
-from nbkit.trainers.grpo_config import GRPOConfig
+from nbkit.trainers.grpo.batch import GroupBatch
+from nbkit.trainers.grpo.config import GRPOConfig
 from nbkit.trainers.protocols import LanguageModel
 from nbkit.trainers.spread import own_parts, spread_over
 

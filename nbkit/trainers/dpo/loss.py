@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from nbkit.losses import preference_loss
-from nbkit.trainers.dpo_batch import PairScores
-from nbkit.trainers.dpo_config import DPOConfig
+from nbkit.trainers.dpo.batch import PairScores
+from nbkit.trainers.dpo.config import DPOConfig
 
 
 def dpo_loss(policy: PairScores, reference: PairScores, config: DPOConfig) -> Tensor:

@@ -12,8 +12,8 @@ from nbkit.control.rollouts import Batch
 from nbkit.diagnostics import explained_variance
 from nbkit.losses import ppo_clip_loss, value_loss
 from nbkit.minibatches import minibatches
-from nbkit.trainers.ppo_config import PPOConfig
-from nbkit.trainers.ppo_diagnostics import movement
+from nbkit.trainers.ppo.config import PPOConfig
+from nbkit.trainers.ppo.diagnostics import movement
 
 
 def ppo_loss(

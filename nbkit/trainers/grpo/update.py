@@ -14,11 +14,11 @@ from nbkit.kl import kl_estimate
 from nbkit.losses import cispo_loss, importance_weights, policy_gradient_loss, ppo_clip_loss
 from nbkit.masks import aggregate, masked_mean
 from nbkit.parallel import Parallel
-from nbkit.trainers.grpo_batch import GroupBatch, advantages
-from nbkit.trainers.grpo_config import GRPOConfig
-from nbkit.trainers.grpo_logprobs import completion_logprobs, scored_by
-from nbkit.trainers.grpo_scoring import has_signal
+from nbkit.trainers.grpo.batch import GroupBatch, advantages
+from nbkit.trainers.grpo.config import GRPOConfig
+from nbkit.trainers.grpo.logprobs import completion_logprobs, scored_by
 from nbkit.trainers.protocols import LanguageModel
+from nbkit.trainers.scoring import has_signal
 from nbkit.trainers.spread import own_parts, spread_over
 
 

@@ -13,8 +13,9 @@ from nbkit.generate import Generation, clear, generate
 from nbkit.masks import place_sequence_reward
 from nbkit.parallel import Parallel
 from nbkit.trainers.data_order import PromptStream
-from nbkit.trainers.grpo_config import GRPOConfig
-from nbkit.trainers.grpo_scoring import (
+from nbkit.trainers.grpo.config import GRPOConfig
+from nbkit.trainers.protocols import LanguageModel, Problem, Vocabulary, prompt_ids
+from nbkit.trainers.scoring import (
     Completion,
     Note,
     RewardFunction,
@@ -24,7 +25,6 @@ from nbkit.trainers.grpo_scoring import (
     score,
     take_notes,
 )
-from nbkit.trainers.protocols import LanguageModel, Problem, Vocabulary, prompt_ids
 from nbkit.trainers.spread import everyone_s, own_prompts, spread_over, whole_generation
 
 __all__ = ["GroupBatch", "PromptStream", "advantages", "sample_batch"]

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nbkit.generate.weights import unwrap
+from nbkit.generate.weights import causal
 from nbkit.logprobs import entropy, token_logprobs
 from nbkit.masks import position_ids
 from nbkit.parallel.scoring import scores_tokens
@@ -55,11 +55,6 @@ def align(ids: Tensor, attention: Tensor, mask: Tensor) -> Aligned:
     length = max(1, int(attention[:, start:].sum(1).max()))
     used = slice(first, start + length)
     return Aligned(ids[:, used], attention[:, used], mask[:, :length], width)
-
-
-def causal(policy: Any) -> Any:
-    """The language model that ``nbkit.generate`` runs, whatever stands around it."""
-    return unwrap(policy.model if isinstance(policy, SharedActorCritic) else policy)
 
 
 def policy_outputs(

@@ -15,10 +15,10 @@ from nbkit.control.normalisation import ReturnScale
 from nbkit.control.policies_pixels import PixelActorCritic
 from nbkit.control.rollouts import Rollout, make_batch
 from nbkit.parallel.base import Parallel
-from nbkit.trainers.eye import Eye
 from nbkit.trainers.loop import Trainer
-from nbkit.trainers.ppo_config import PPOConfig
-from nbkit.trainers.ppo_update import update
+from nbkit.trainers.ppo.config import PPOConfig
+from nbkit.trainers.ppo.eye import Eye
+from nbkit.trainers.ppo.update import update
 from nbkit.trainers.protocols import Metrics
 
 __all__ = ["Eye", "FrameSource", "PixelTrainer", "success_rate"]

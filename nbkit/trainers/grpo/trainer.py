@@ -1,9 +1,9 @@
 """Groups of answers, an automatic check, and a policy that learns from them: GRPO and its kin.
 
-One trainer; `nbkit.trainers.grpo_variants` names the settings of GRPO, Dr. GRPO, RLOO,
+One trainer; `nbkit.trainers.grpo.variants` names the settings of GRPO, Dr. GRPO, RLOO,
 REINFORCE++, DAPO, GSPO and CISPO. An update is four steps, each a function of its own: sample and
-score (``grpo_batch.sample_batch``), fix reference and advantages (``grpo_update.prepare``), take
-gradient steps (``grpo_update.update``), write down what happened.
+score (``batch.sample_batch``), fix reference and advantages (``update.prepare``), take
+gradient steps (``update.update``), write down what happened.
 """
 
 import time
@@ -17,28 +17,17 @@ from nbkit.generate.weights import unwrap
 from nbkit.parallel import Parallel
 from nbkit.runs.samples import Sample
 from nbkit.text.adapters import has_adapters, merged, without_adapters
-from nbkit.trainers.grpo_batch import GroupBatch, sample_batch
-from nbkit.trainers.grpo_config import GRPOConfig
-from nbkit.trainers.grpo_scoring import Completion, Note, RewardFunction
-from nbkit.trainers.grpo_update import grpo_loss, is_silent, prepare, update
-from nbkit.trainers.grpo_variants import VARIANTS, variant
+from nbkit.trainers.grpo.batch import GroupBatch, sample_batch
+from nbkit.trainers.grpo.config import GRPOConfig
+from nbkit.trainers.grpo.update import is_silent, prepare, update
 from nbkit.trainers.loop import StreamTrainer
 from nbkit.trainers.model_checks import SAMPLES_OTHERWISE, check_no_dropout, check_trainable
 from nbkit.trainers.optimisation import adamw, set_rate
 from nbkit.trainers.protocols import LanguageModel, Metrics, Problem, Vocabulary
 from nbkit.trainers.samples import batch_as_data, noted_samples
+from nbkit.trainers.scoring import Note, RewardFunction
 from nbkit.trainers.spread import check_share, spread_over
 from nbkit.trainers.watch import silent_steps
-
-__all__ = [
-    "VARIANTS",
-    "Completion",
-    "GRPOConfig",
-    "GRPOTrainer",
-    "grpo_loss",
-    "train",
-    "variant",
-]
 
 
 class GRPOTrainer(StreamTrainer):

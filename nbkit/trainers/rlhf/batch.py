@@ -11,17 +11,17 @@ from torch import Tensor
 
 from nbkit.advantages import token_gae, whiten
 from nbkit.generate import Generation, clear, generate
+from nbkit.generate.weights import causal
 from nbkit.kl import kl_estimate
 from nbkit.masks import masked_mean
 from nbkit.parallel import Parallel
 from nbkit.text.adapters import merged
 from nbkit.text.policies_value import ScalarModel
 from nbkit.trainers.data_order import PromptStream
-from nbkit.trainers.grpo_scoring import Completion, Note, RewardFunction, score, take_notes
 from nbkit.trainers.protocols import Metrics, Problem, Vocabulary, prompt_ids
-from nbkit.trainers.rlhf_config import RLHFConfig
-from nbkit.trainers.rlhf_models import causal
-from nbkit.trainers.rlhf_scoring import judged_rows, scored_tokens, token_rewards
+from nbkit.trainers.rlhf.config import RLHFConfig
+from nbkit.trainers.rlhf.scoring import judged_rows, scored_tokens, token_rewards
+from nbkit.trainers.scoring import Completion, Note, RewardFunction, score, take_notes
 from nbkit.trainers.spread import everyone_s, own_prompts, whole_generation
 
 __all__ = [
@@ -115,7 +115,7 @@ def sample_batch(
     """
     start = time.perf_counter()
     asked = [problems[i] for i in stream.take(config.prompts)]
-    here, rows, seeds = own_prompts(asked, config.samples, stream.generator, parallel)
+    here, rows, seeds = own_prompts(asked, config.group_size, stream.generator, parallel)
     with parallel.gathered() as whole, merged(whole):
         sampler = causal(whole)
         made = generate(
@@ -126,7 +126,7 @@ def sample_batch(
             eos_ids=vocabulary.eos_id,
             pad_id=vocabulary.pad_id,
             seeds=seeds,
-            group_size=config.samples,
+            group_size=config.group_size,
             dtype=torch.bfloat16 if config.sampler_dtype else None,
         )
         if config.release_engine:
@@ -134,7 +134,7 @@ def sample_batch(
     made = whole_generation(made, vocabulary.pad_id, parallel)
     sampled = time.perf_counter()
     completions = as_completions(made, vocabulary)
-    each = [problem for problem in asked for _ in range(config.samples)]
+    each = [problem for problem in asked for _ in range(config.group_size)]
     composed: list[Any] = []
     if isinstance(reward_fn, ScalarModel):
         scores = judged_rows(reward_fn, made, config, parallel)

@@ -10,8 +10,8 @@ from nbkit.generate import Generation
 from nbkit.masks import place_sequence_reward
 from nbkit.parallel import Parallel
 from nbkit.text.policies_value import ScalarModel, last_scores
-from nbkit.trainers.rlhf_config import RLHFConfig
-from nbkit.trainers.rlhf_models import align, policy_outputs, value_outputs
+from nbkit.trainers.rlhf.config import RLHFConfig
+from nbkit.trainers.rlhf.models import align, policy_outputs, value_outputs
 from nbkit.trainers.spread import own_parts, spread_over
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 
 from nbkit.generate import Generation, generate
-from nbkit.trainers.grpo_scoring import Completion, RewardFunction, score
+from nbkit.generate.weights import causal
 from nbkit.trainers.protocols import Problem, Vocabulary, prompt_ids
-from nbkit.trainers.rlhf_batch import as_completions
-from nbkit.trainers.rlhf_config import RLHFConfig
-from nbkit.trainers.rlhf_models import causal
-from nbkit.trainers.rlhf_scoring import scored_tokens
+from nbkit.trainers.rlhf.batch import as_completions
+from nbkit.trainers.rlhf.config import RLHFConfig
+from nbkit.trainers.rlhf.scoring import scored_tokens
+from nbkit.trainers.scoring import Completion, RewardFunction, score
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ says so; any setting can be changed on top: ``variant("grpo", kl_coefficient=0.0
 from typing import Any
 
 from nbkit._inputs import check_choice
-from nbkit.trainers.grpo_config import GRPOConfig
+from nbkit.trainers.grpo.config import GRPOConfig
 
 VARIANTS: dict[str, dict[str, Any]] = {
     # Shao et al., arXiv:2402.03300, eq. 3 and section 4.1: mean and std of the group, the mean over

@@ -1,4 +1,4 @@
-"""The settings of the group-based trainer; `nbkit.trainers.grpo_variants` names sets of them."""
+"""The settings of the group-based trainer; `nbkit.trainers.grpo.variants` names sets of them."""
 
 from dataclasses import dataclass
 from typing import Literal

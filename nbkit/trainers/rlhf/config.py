@@ -15,7 +15,7 @@ class RLHFConfig:
     Attributes:
         updates: batches of completions.
         prompts: prompts a batch.
-        samples: completions of each prompt.
+        group_size: completions of each prompt.
         max_new_tokens: limit of a completion, EOS included.
         temperature: of the sampler; the loss scores the same tempered distribution.
         kl_coefficient: beta, what a nat of divergence takes off the reward; with a target, its
@@ -55,7 +55,7 @@ class RLHFConfig:
 
     updates: int = 100
     prompts: int = 64
-    samples: int = 1
+    group_size: int = 1
     max_new_tokens: int = 40
     temperature: float = 1.0
     kl_coefficient: float = 0.05
@@ -87,7 +87,7 @@ class RLHFConfig:
     release_engine: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("updates", "prompts", "samples", "max_new_tokens", "epochs", "minibatches"):
+        for name in ("updates", "prompts", "group_size", "max_new_tokens", "epochs", "minibatches"):
             check_number(name, getattr(self, name), 1)
         for name in ("temperature", "learning_rate", "kl_horizon", "clip"):
             check_number(name, getattr(self, name), 0.0, open_low=True)
@@ -109,10 +109,10 @@ class RLHFConfig:
                 "kl_coefficient is 0: an adaptive coefficient is multiplied at each step, so it "
                 "must begin above 0"
             )
-        if self.minibatches > self.prompts * self.samples:
+        if self.minibatches > self.prompts * self.group_size:
             raise ValueError(
                 f"minibatches: {self.minibatches} of them, but only "
-                f"{self.prompts * self.samples} completions a batch"
+                f"{self.prompts * self.group_size} completions a batch"
             )
 
     def controller(self) -> FixedKL:

@@ -17,14 +17,11 @@ from nbkit.control.normalisation import ObservationNormaliser, ReturnScale
 from nbkit.control.rollouts import Batch, Rollout, collect, make_batch
 from nbkit.parallel.base import Parallel
 from nbkit.trainers.loop import Trainer
-from nbkit.trainers.ppo_config import PPOConfig
-from nbkit.trainers.ppo_evaluation import evaluate
-from nbkit.trainers.ppo_update import FlatParameter, ppo_loss, update
+from nbkit.trainers.ppo.config import PPOConfig
+from nbkit.trainers.ppo.update import FlatParameter, update
 from nbkit.trainers.protocols import Metrics
 
 Hook = Callable[["PPOTrainer", Metrics], None]
-
-__all__ = ["PPOConfig", "PPOTrainer", "evaluate", "ppo_loss", "train", "update"]
 
 
 class PPOTrainer(Trainer):

@@ -12,9 +12,9 @@ from nbkit.masks import aggregate
 from nbkit.minibatches import minibatches
 from nbkit.parallel import Parallel
 from nbkit.trainers.protocols import Metrics
-from nbkit.trainers.rlhf_batch import RLHFBatch
-from nbkit.trainers.rlhf_config import RLHFConfig
-from nbkit.trainers.rlhf_models import align, policy_outputs, value_outputs
+from nbkit.trainers.rlhf.batch import RLHFBatch
+from nbkit.trainers.rlhf.config import RLHFConfig
+from nbkit.trainers.rlhf.models import align, policy_outputs, value_outputs
 from nbkit.trainers.spread import own_parts
 
 _SUMS = ("policy_loss", "value_loss", "clip_fraction", "value_clip_fraction", "approx_kl")

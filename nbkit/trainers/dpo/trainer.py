@@ -15,7 +15,7 @@ from torch import Tensor
 from nbkit.data.encode import EncodedPair
 from nbkit.generate.weights import unwrap
 from nbkit.parallel import Parallel
-from nbkit.trainers.dpo_batch import (
+from nbkit.trainers.dpo.batch import (
     PairScores,
     check_pairs,
     pair_batch,
@@ -23,15 +23,13 @@ from nbkit.trainers.dpo_batch import (
     refused_pairs,
     score_pairs,
 )
-from nbkit.trainers.dpo_config import KINDS, DPOConfig
-from nbkit.trainers.dpo_loss import dpo_loss, pair_metrics
+from nbkit.trainers.dpo.config import DPOConfig
+from nbkit.trainers.dpo.loss import dpo_loss, pair_metrics
 from nbkit.trainers.loop import StreamTrainer
 from nbkit.trainers.model_checks import check_no_dropout, check_trainable
 from nbkit.trainers.optimisation import adamw, set_rate
 from nbkit.trainers.protocols import LanguageModel, Metrics
 from nbkit.trainers.spread import backward_parts, check_share, interleaved, spread_over
-
-__all__ = ["KINDS", "DPOConfig", "DPOTrainer", "train"]
 
 _DIFFER_BY_NOISE = "so that policy and reference differ by noise before the first step"
 

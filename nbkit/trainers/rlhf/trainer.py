@@ -2,8 +2,8 @@
 
 Four models: the policy learns; the reference says how far it has gone; the reward model, behind
 ``reward_fn``, says what an answer is worth; the value model predicts what is still to come. An
-update is three steps, each a function of its own: sample and score (``rlhf_batch.sample_batch``),
-take gradient steps (``rlhf_update.update``), move the price of the divergence
+update is three steps, each a function of its own: sample and score (``batch.sample_batch``),
+take gradient steps (``update.update``), move the price of the divergence
 (``kl_controller``). A verifier in place of the reward model is another ``reward_fn``.
 """
 
@@ -15,24 +15,22 @@ from typing import Any
 import torch
 from torch import nn
 
+from nbkit.generate.weights import causal
 from nbkit.parallel import Parallel
 from nbkit.runs.samples import Sample
 from nbkit.text.adapters import has_adapters, without_adapters
 from nbkit.text.policies_value import ScalarModel, SharedActorCritic
-from nbkit.trainers.grpo_scoring import Completion, Note, RewardFunction, has_signal
 from nbkit.trainers.loop import StreamTrainer
 from nbkit.trainers.model_checks import SAMPLES_OTHERWISE, check_no_dropout, check_trainable
 from nbkit.trainers.optimisation import adamw, set_rate
 from nbkit.trainers.protocols import LanguageModel, Metrics, Problem, Vocabulary
-from nbkit.trainers.rlhf_batch import RLHFBatch, sample_batch
-from nbkit.trainers.rlhf_config import RLHFConfig
-from nbkit.trainers.rlhf_models import causal
-from nbkit.trainers.rlhf_update import update
+from nbkit.trainers.rlhf.batch import RLHFBatch, sample_batch
+from nbkit.trainers.rlhf.config import RLHFConfig
+from nbkit.trainers.rlhf.update import update
 from nbkit.trainers.samples import batch_as_data, noted_samples
+from nbkit.trainers.scoring import Completion, Note, RewardFunction, has_signal
 from nbkit.trainers.spread import check_share, spread_over
 from nbkit.trainers.watch import silent_steps
-
-__all__ = ["Completion", "RLHFConfig", "RLHFTrainer", "train"]
 
 _OWN_METRICS = frozenset(
     ("update", "reward", "kl", "kl_token", "kl_coefficient", "kl_penalty", "entropy", "length",

@@ -12,38 +12,16 @@ from nbkit.data.encode import EncodedPair
 from nbkit.losses import reward_model_loss
 from nbkit.parallel import Parallel
 from nbkit.text.policies_value import ScalarModel
-from nbkit.trainers.dpo_batch import refused_pairs
+from nbkit.trainers.dpo.batch import refused_pairs
 from nbkit.trainers.loop import StreamTrainer
 from nbkit.trainers.micro import check_micro, cut
 from nbkit.trainers.optimisation import adamw, schedule, set_rate
 from nbkit.trainers.protocols import Metrics
-from nbkit.trainers.reward_scores import (
-    Calibration,
-    calibration,
-    centre,
+from nbkit.trainers.reward_model.scores import (
     evaluate,
-    example_scores,
-    margins,
-    padded,
     pair_scores,
-    reward_function,
 )
 from nbkit.trainers.spread import backward_parts, check_share, spread_over
-
-__all__ = [
-    "Calibration",
-    "RewardModelConfig",
-    "RewardModelTrainer",
-    "calibration",
-    "centre",
-    "evaluate",
-    "example_scores",
-    "margins",
-    "padded",
-    "pair_scores",
-    "reward_function",
-    "train",
-]
 
 
 @dataclass(frozen=True)
