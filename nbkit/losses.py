@@ -249,7 +249,9 @@ def _sequence_log_ratio(log_ratio: Tensor, mask: Tensor | None) -> Tensor:
     if log_ratio.ndim != 2:
         raise ValueError(f"logp must be (B,T) for ratio='sequence'; got {tuple(log_ratio.shape)}")
     sequence = masked_mean(log_ratio.detach(), mask, 1)[:, None]
-    return sequence + (log_ratio - log_ratio.detach())
+    # -inf - -inf is nan: a token that is impossible now would spoil its whole response.
+    own = torch.where(log_ratio.isfinite(), log_ratio - log_ratio.detach(), 0.0)
+    return sequence + own
 
 
 def _bounded(weight: Tensor, low: float | None, high: float | None) -> Tensor:
