@@ -21,7 +21,8 @@ from nbkit.control.normalisation import ObservationNormaliser, ReturnScale
 from nbkit.control.rollouts import collect, make_batch
 from nbkit.envs.probes import PROBES
 from nbkit.minibatches import minibatches
-from nbkit.trainers.ppo import PPOConfig, PPOTrainer, evaluate, ppo_loss, train, update
+from nbkit.trainers.ppo import PPOConfig, PPOTrainer, evaluate, ppo_loss, train
+from nbkit.trainers.ppo.update import update
 from nbkit.trainers.ppo.diagnostics import HEALTHY, explained_variance, movement, read
 from nbkit.trainers.ppo.update import FlatParameter
 
