@@ -17,7 +17,7 @@ from site_books import REPOSITORY
 
 pytestmark = pytest.mark.slow
 LARGEST_FIGURE_BYTES = 150_000
-CHAPTERS_OF_THE_BOOK = 17
+CHAPTERS_OF_THE_BOOK = 18
 
 
 @pytest.fixture(params=["fixture_site", "real_site"])
