@@ -1,4 +1,4 @@
-# Generated, sha256 fe594a221c0e3125
+# Generated, sha256 7d8ad16c15a20653
 """Training script of the job `dpo_7b`, tangled from notebooks/22_dpo.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from nbkit.cluster.job import Backend, Checkpointing, Precision
 from nbkit.data.chat import ChatEncoder
-from nbkit.data.encode import EncodedPair, encode_preferences
+from nbkit.data.encode import EncodedPair, Example, encode_preferences
 from nbkit.data.prefetch import hub_name
 from nbkit.data.ultrafeedback import load_ultrafeedback
 from nbkit.envs.helpful import encode_pairs, preference_pairs
@@ -25,8 +25,10 @@ from nbkit.parallel.export import write_model
 from nbkit.recipes.dpo_recipe import VOCABULARY
 from nbkit.runs.run import Run
 from nbkit.text.policies_hf import tiny_model
+from nbkit.text.vocabulary import TokenizerVocabulary
 from nbkit.trainers.dpo import DPOTrainer
 from nbkit.trainers.dpo.config import DPOConfig, Kind
+from nbkit.trainers.samples import answers
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,15 @@ def main(config: Config) -> dict:
             generator=torch.Generator().manual_seed(config.seed),
             parallel=parallel,
         )
-        trainer.fit(run, save_every=config.save_every, phase="update")
+        asked = [Example(pair.prompt_ids, ()) for pair in trainer.pairs[:4]]
+        shown = answers(
+            parallel,
+            TokenizerVocabulary(tokenizer),
+            asked,
+            max_new_tokens=min(config.max_answer, 128),
+        )
+        every = config.save_every  # a checkpoint and a look at what the model writes
+        trainer.fit(run, save_every=every, phase="update", samples=shown, samples_every=every)
         if run.folder is not None:
             write_model(parallel, run.output)
             if run.is_main:

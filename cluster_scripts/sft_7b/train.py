@@ -1,4 +1,4 @@
-# Generated, sha256 5d88fd2ad6e0df8d
+# Generated, sha256 224ce065842c2590
 """Training script of the job `sft_7b`, tangled from notebooks/21_rlhf.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -24,6 +24,8 @@ from nbkit.parallel import ParallelConfig, connect, join
 from nbkit.parallel.export import write_model
 from nbkit.runs.run import Run
 from nbkit.text.policies_hf import tiny_model
+from nbkit.text.vocabulary import TokenizerVocabulary
+from nbkit.trainers.samples import answers
 from nbkit.trainers.sft import SFTConfig, SFTTrainer
 
 
@@ -113,7 +115,15 @@ def main(config: Config) -> dict:
             generator=torch.Generator().manual_seed(config.seed),
             parallel=parallel,
         )
-        trainer.fit(run, save_every=config.save_every, phase="update")
+        asked = [Example(example.prompt_ids, ()) for example in examples[:4]]
+        shown = answers(
+            parallel,
+            TokenizerVocabulary(tokenizer),
+            asked,
+            max_new_tokens=min(config.max_answer, 128),
+        )
+        every = config.save_every  # a checkpoint and a look at what the model writes
+        trainer.fit(run, save_every=every, phase="update", samples=shown, samples_every=every)
         if run.folder is not None:
             write_model(parallel, run.output, dtype=config.precision)
             if run.is_main:

@@ -22,9 +22,8 @@ from nbkit.control.rollouts import collect, make_batch
 from nbkit.envs.probes import PROBES
 from nbkit.minibatches import minibatches
 from nbkit.trainers.ppo import PPOConfig, PPOTrainer, evaluate, ppo_loss, train
-from nbkit.trainers.ppo.update import update
 from nbkit.trainers.ppo.diagnostics import HEALTHY, explained_variance, movement, read
-from nbkit.trainers.ppo.update import FlatParameter
+from nbkit.trainers.ppo.update import FlatParameter, update
 
 
 def generator(seed: int = 0) -> torch.Generator:
