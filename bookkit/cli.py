@@ -27,7 +27,7 @@ COMMANDS = {
         "nbkit.parallel.commands",
         "Compile DeepSpeed's helpers into the project's cache, so that no chapter waits.",
     ),
-    "lint-prose": (AUTHORING, "Check that what the prose names exists, and its spelling."),
+    "lint-prose": (AUTHORING, "Check prose: names, links, claims, reading times, spelling."),
     "progress": ("bookkit.exercises.commands", "Show which exercises are done."),
     "spread": (
         "bookkit.authoring.spread_commands",

@@ -122,7 +122,8 @@ def tangle(
 def lint_prose(
     files: Annotated[list[Path] | None, typer.Argument(help="Default: all prose.")] = None,
 ) -> None:
-    """Check prose: what it names, links and cites exists, is spelled alike, and has no gaps."""
+    """Check prose: what it names exists, what it claims is shown, spelling and reading times."""
+    from bookkit.authoring.claim_answers import answers_without_chapter
     from bookkit.authoring.lint import Linter, prose_files
     from bookkit.cli import root_group
     from nbkit.runs.checkout import find_root
@@ -134,6 +135,8 @@ def lint_prose(
             raise UserError(f"{path} does not exist")
     linter = Linter(root, root_group())
     findings = [finding for path in chosen for finding in linter.lint(path)]
+    if not files:
+        findings += answers_without_chapter(root)
     report(findings, f"{len(chosen)} files of prose are in order")
 
 

@@ -1,4 +1,4 @@
-"""`nbkit lint-prose`: what prose names exists, what it cites is listed, and it is spelled alike."""
+"""`nbkit lint-prose`: what prose names exists, what it cites is listed, what it claims shown."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from bookkit.authoring.claim_answers import claim_findings
 from bookkit.authoring.names import Names
 from bookkit.authoring.prose import Line, prose_lines
 from bookkit.authoring.repository import markdown_files, relative
+from bookkit.authoring.run_card import card_findings
 from bookkit.authoring.spelling import american_words
 from bookkit.authoring.stamp import Finding
 
@@ -68,6 +70,7 @@ class Linter:
             for number, line in enumerate(text.splitlines(), start=1)
             for gap in UNFILLED.findall(line)
         ]
+        found += [*claim_findings(self.root, path), *card_findings(self.root, path)]
         return sorted(found, key=lambda finding: finding.line or 0)
 
     def _codes(self, line: Line, path: Path) -> Iterator[Problem]:

@@ -45,16 +45,16 @@ def prose_lines(text: str) -> Iterator[Line]:
     fences: list[tuple[str, bool]] = []
     lines = text.splitlines()
     in_math = False
-    for number, line in _after_front_matter(lines):
+    for number, line in after_front_matter(lines):
         fence = FENCE.match(line)
         in_code = any(is_code for _, is_code in fences)
-        if fence and fences and _closes(fence, fences[-1][0]):
+        if fence and fences and closes(fence, fences[-1][0]):
             fences.pop()
             continue
         if fence and not in_code:
-            fences.append((fence.group(1), _holds_code(fence)))
+            fences.append((fence.group(1), holds_code(fence)))
             if not fences[-1][1]:
-                yield _line(number, DIRECTIVE.sub("", fence.group(2)))
+                yield line_of(number, DIRECTIVE.sub("", fence.group(2)))
             continue
         if in_code or line.lstrip().startswith(("%", "+++")):
             continue
@@ -62,10 +62,10 @@ def prose_lines(text: str) -> Iterator[Line]:
             in_math = not in_math
             continue
         if not in_math:
-            yield _line(number, line)
+            yield line_of(number, line)
 
 
-def _after_front_matter(lines: list[str]) -> Iterator[tuple[int, str]]:
+def after_front_matter(lines: list[str]) -> Iterator[tuple[int, str]]:
     """The lines with their numbers; of the front matter only what a reader sees."""
     in_front = bool(lines) and lines[0] == "---"
     for number, line in enumerate(lines, start=1):
@@ -80,19 +80,22 @@ def _after_front_matter(lines: list[str]) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def _closes(fence: re.Match[str], opening: str) -> bool:
+def closes(fence: re.Match[str], opening: str) -> bool:
+    """Whether a fence ends the block that the mark `opening` began."""
     mark = fence.group(1)
     return mark[0] == opening[0] and len(mark) >= len(opening) and not fence.group(2).strip()
 
 
-def _holds_code(fence: re.Match[str]) -> bool:
+def holds_code(fence: re.Match[str]) -> bool:
+    """Whether the block that a fence begins has a body that is not prose."""
     directive = DIRECTIVE.match(fence.group(2))
     if directive is None:
         return not fence.group(1).startswith(":")
     return directive.group(1) in CODE_DIRECTIVES
 
 
-def _line(number: int, text: str) -> Line:
+def line_of(number: int, text: str) -> Line:
+    """Take a text apart into words, code, roles and links."""
     roles = tuple((found[1], found[3].strip()) for found in ROLE.finditer(text))
     rest = ROLE.sub(" ", text)
     codes = tuple(found[2].strip() for found in CODE.finditer(rest))

@@ -1,0 +1,69 @@
+"""Numbers in prose that look measured, and the numbers that a page computes or states in code."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from bookkit.authoring.notebook_file import join
+
+UNITS = (
+    r"%|per ?cent\b|percentage points?\b|points?\b|×|times\b|[kMGT]i?B\b|bytes?\b|TFLOPS|[nµm]?s\b|"
+    r"seconds?\b|minutes?\b|hours?\b|nats?\b|bits?\b|k?W\b|G?Hz\b|[cm]m\b|cents?\b|euros?\b|tokens?/s"
+)
+# A part of a name or of a version (H100, v5e, 2.6.0, Qwen2.5, 8-bit) is no quantity.
+NUMBER = re.compile(
+    r"(?<![\w.,/@#-])[−-]?(?P<value>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?![\w/]|[.,]\d|-\w)"
+    rf"(?P<unit>[ \u00a0\u202f]?(?:{UNITS}))?"
+)
+# In outputs and code a number may touch a name or a unit: 4.1s, x1.2, 3e-5.
+COMPUTED = re.compile(
+    r"(?<![\d.])\d{1,3}(?:,\d{3})+(?:\.\d+)?|(?<![\d.])\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+)
+MARKUP = re.compile(r"<style.*?</style>|<[^>]*>", re.DOTALL)
+
+
+def measured_numbers(words: str) -> list[str]:
+    """The numbers of a sentence that have decimals or a unit, as written, without the unit."""
+    return [
+        found["value"] for found in NUMBER.finditer(words) if found["unit"] or "." in found["value"]
+    ]
+
+
+class Numbers:
+    """The numbers that a page shows in its outputs or states in its code."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        """Find the numbers of some outputs and cells, given as plain text."""
+        found = {word.replace(",", "") for text in texts for word in COMPUTED.findall(text)}
+        self.values = sorted({float(word) for word in found})
+
+    def hold(self, written: str) -> bool:
+        """Whether one of them is the written number, rounded as written; 0.43 is also 43 %."""
+        plain = written.replace(",", "")
+        half = 0.5 * 10.0 ** -len(plain.partition(".")[2])
+        value = float(plain)
+        return any(
+            abs(number * scale - value) <= half * (1 + 1e-6)
+            for number in self.values
+            for scale in (1, 100)
+        )
+
+
+def shown_by_cells(notebook: dict[str, Any]) -> dict[str, str]:
+    """What each cell of an executed notebook shows, as text, by the cell's source; no pictures."""
+    shown: dict[str, str] = {}
+    for cell in notebook["cells"]:
+        source = join(cell["source"]).strip("\n")
+        texts = [text for output in cell.get("outputs", []) for text in _texts(output)]
+        shown[source] = "\n".join([shown.get(source, ""), *texts])
+    return shown
+
+
+def _texts(output: dict[str, Any]) -> Iterator[str]:
+    yield join(output.get("text", ""))
+    for mime, value in output.get("data", {}).items():
+        if mime.startswith("text/"):
+            yield MARKUP.sub(" ", join(value))
+        elif mime.endswith("json"):
+            yield json.dumps(value)
