@@ -50,7 +50,7 @@ def claim_findings(root: Path, page: Path) -> Iterator[Finding]:
     answers_name = relative(answers_file, root)
     blocks = list(blocks_of(page.read_text(encoding="utf-8")))
     answers = Counter(answer.says for answer in read_answers(answers_file, answers_name))
-    for claim in unshown_claims(blocks, _outputs(page, root)):
+    for claim in unshown_claims(blocks, _outputs(page, root, blocks)):
         if claim.sentence not in answers:
             yield Finding(
                 name,
@@ -103,10 +103,10 @@ def _answers_file(root: Path, stem: str) -> Path:
     return root / ANSWERS / f"{stem}.yml"
 
 
-def _outputs(page: Path, root: Path) -> dict[str, str]:
+def _outputs(page: Path, root: Path, blocks: Sequence[Block]) -> list[str]:
     path = page.with_suffix(".ipynb")
-    notebook = read_notebook(path, relative(path, root))
-    return shown_by_cells(notebook) if notebook else {}
+    notebook = read_notebook(path, relative(path, root)) or {"cells": []}
+    return shown_by_cells(notebook, [block.text for block in blocks if block.kind == "cell"])
 
 
 def _sentences(blocks: Sequence[Block]) -> set[str]:

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bookkit.authoring.blocks import Block
@@ -48,7 +48,7 @@ class Claim:
     why: tuple[str, ...]
 
 
-def unshown_claims(blocks: Sequence[Block], outputs: Mapping[str, str]) -> Iterator[Claim]:
+def unshown_claims(blocks: Sequence[Block], outputs: Sequence[str]) -> Iterator[Claim]:
     """Find the sentences of a page that claim something without evidence beside them.
 
     A comparison wants a cell or an equation that shows something directly before or after its
@@ -57,7 +57,7 @@ def unshown_claims(blocks: Sequence[Block], outputs: Mapping[str, str]) -> Itera
 
     Args:
         blocks: the page, in order.
-        outputs: what the cells of the executed notebook show, as text, by the cells' sources.
+        outputs: what the page's code cells show, in order, as text.
     """
     numbers = _numbers_of_sections(blocks, outputs)
     section = 0
@@ -117,14 +117,15 @@ def _neighbour(blocks: Sequence[Block], position: int, step: int) -> Block | Non
     return None
 
 
-def _numbers_of_sections(blocks: Sequence[Block], outputs: Mapping[str, str]) -> list[Numbers]:
+def _numbers_of_sections(blocks: Sequence[Block], outputs: Sequence[str]) -> list[Numbers]:
     """What the cells, outputs and equations hold, before the first heading and after each."""
     texts: list[list[str]] = [[]]
+    shown = iter(outputs)
     for block in blocks:
         if block.kind == "heading":
             texts.append([])
         elif block.kind == "cell":
-            texts[-1] += [ALT_TEXT.sub("", block.text), outputs.get(block.text, "")]
+            texts[-1] += [ALT_TEXT.sub("", block.text), next(shown)]
         elif block.kind == "math":
             texts[-1].append(block.text)
         elif block.kind == "prose":

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from bookkit.authoring.notebook_file import join
@@ -36,6 +36,7 @@ class Numbers:
     def __init__(self, texts: Iterable[str]) -> None:
         """Find the numbers of some outputs and cells, given as plain text."""
         found = {word.replace(",", "") for text in texts for word in COMPUTED.findall(text)}
+        found |= {word.partition("e")[0] for word in found}  # 7.5e9 is 7.5 billion
         self.values = sorted({float(word) for word in found})
 
     def hold(self, written: str) -> bool:
@@ -50,14 +51,25 @@ class Numbers:
         )
 
 
-def shown_by_cells(notebook: dict[str, Any]) -> dict[str, str]:
-    """What each cell of an executed notebook shows, as text, by the cell's source; no pictures."""
-    shown: dict[str, str] = {}
+def shown_by_cells(notebook: dict[str, Any], sources: Sequence[str]) -> list[str]:
+    """What each cell of a page shows in its executed notebook, as text; pictures are left out.
+
+    A cell that was edited since is paired with the next stored cell that the page no longer has.
+
+    Args:
+        notebook: the stored notebook.
+        sources: the sources of the page's code cells, in order.
+    """
+    stored: dict[str, list[str]] = {}
+    edited: list[str] = []
     for cell in notebook["cells"]:
-        source = join(cell["source"]).strip("\n")
-        texts = [text for output in cell.get("outputs", []) for text in _texts(output)]
-        shown[source] = "\n".join([shown.get(source, ""), *texts])
-    return shown
+        if cell["cell_type"] == "code":
+            source = join(cell["source"]).strip("\n")
+            texts = [text for output in cell.get("outputs", []) for text in _texts(output)]
+            (stored.setdefault(source, []) if source in sources else edited).append(
+                "\n".join(texts)
+            )
+    return [waiting.pop(0) if (waiting := stored.get(source, edited)) else "" for source in sources]
 
 
 def _texts(output: dict[str, Any]) -> Iterator[str]:

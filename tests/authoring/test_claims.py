@@ -6,7 +6,7 @@ import pytest
 
 from bookkit.authoring.blocks import Block, blocks_of
 from bookkit.authoring.claims import sentences_of
-from bookkit.authoring.quoted_numbers import Numbers, measured_numbers
+from bookkit.authoring.quoted_numbers import Numbers, measured_numbers, shown_by_cells
 from tests.authoring.book import Book, code, one_sentence
 
 PAGE = "notebooks/01_page.md"
@@ -114,6 +114,16 @@ def test_a_stored_output_shows_a_number_rounded_and_in_its_section_only(claims: 
     assert [line.split(":")[1] for line in findings(claims, PAGE)] == ["12"]
 
 
+def test_outputs_are_paired_with_cells_by_source_and_edited_ones_in_order():
+    def stored(source: str, text: str) -> dict:
+        output = {"output_type": "stream", "name": "stdout", "text": text}
+        return {"cell_type": "code", "source": source, "metadata": {}, "outputs": [output]}
+
+    cells = [stored("a", "1"), stored("old", "2"), stored("b", "3"), stored("a", "4")]
+    sources = ["b", "new", "a", "a", "added"]
+    assert shown_by_cells({"cells": cells}, sources) == ["3", "2", "1", "4", ""]
+
+
 def test_only_chapters_are_held_to_it(claims: Book):
     claims.write("book/page.md", f"# A page\n\n{CLAIM}\n")
     claims.write("solutions/01_page.md", f"# A page\n\n{CLAIM}\n")
@@ -217,7 +227,8 @@ def test_numbers_that_look_measured():
     ("written", "held"),
     [("1,024", True),
      ("0.37", True), ("0.371", True), ("0.372", False), ("37", True), ("0.4", True),
-     ("38", False), ("0.00003", True)],
+     ("38", False), ("0.00003", True),
+     ("7.5", True)],
 )  # fmt: skip
 def test_numbers_are_compared_as_written(written: str, held: bool):
-    assert Numbers(["n=1024 mean 0.3712 3e-05"]).hold(written) == held
+    assert Numbers(["n=1024 mean 0.3712 3e-05 7.5e9"]).hold(written) == held
