@@ -71,7 +71,11 @@ def unshown_claims(blocks: Sequence[Block], outputs: Sequence[str]) -> Iterator[
             if sentence.rstrip("*_)").endswith("?") or _points_elsewhere(line):
                 continue
             words = [] if beside else COMPARISON.findall(line.words)
-            words += [n for n in measured_numbers(line.words) if not numbers[section].hold(n)]
+            words += [
+                number
+                for number, share in measured_numbers(line.words)
+                if not numbers[section].hold(number, share=share)
+            ]
             if words:
                 yield Claim(number, sentence, tuple(dict.fromkeys(words)))
 

@@ -20,13 +20,22 @@ NUMBER = re.compile(
 COMPUTED = re.compile(
     r"(?<![\d.])\d{1,3}(?:,\d{3})+(?:\.\d+)?|(?<![\d.])\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 )
+# What `plots.show_figure` leaves as text is the description that the author wrote.
+FIGURE = re.compile(r"\[figure: .*?\](?=\s*$)", re.DOTALL)
+SHARE = re.compile(r"%|cent|point")
 MARKUP = re.compile(r"<style.*?</style>|<[^>]*>", re.DOTALL)
 
 
-def measured_numbers(words: str) -> list[str]:
-    """The numbers of a sentence that have decimals or a unit, as written, without the unit."""
+def measured_numbers(words: str) -> list[tuple[str, bool]]:
+    """The numbers of a sentence that have decimals or a unit.
+
+    Returns:
+        Each as written, without the unit, and whether it is a share in per cent.
+    """
     return [
-        found["value"] for found in NUMBER.finditer(words) if found["unit"] or "." in found["value"]
+        (found["value"], SHARE.search(found["unit"] or "") is not None)
+        for found in NUMBER.finditer(words)
+        if found["unit"] or "." in found["value"]
     ]
 
 
@@ -39,15 +48,20 @@ class Numbers:
         found |= {word.partition("e")[0] for word in found}  # 7.5e9 is 7.5 billion
         self.values = sorted({float(word) for word in found})
 
-    def hold(self, written: str) -> bool:
-        """Whether one of them is the written number, rounded as written; 0.43 is also 43 %."""
+    def hold(self, written: str, *, share: bool = False) -> bool:
+        """Whether one of them is the written number, rounded as written.
+
+        Args:
+            written: the number as prose has it, such as 1,024 or 0.37.
+            share: whether it is in per cent, so that 0.43 is 43 too.
+        """
         plain = written.replace(",", "")
         half = 0.5 * 10.0 ** -len(plain.partition(".")[2])
         value = float(plain)
         return any(
             abs(number * scale - value) <= half * (1 + 1e-6)
             for number in self.values
-            for scale in (1, 100)
+            for scale in ((1, 100) if share else (1,))
         )
 
 
@@ -76,6 +90,6 @@ def _texts(output: dict[str, Any]) -> Iterator[str]:
     yield join(output.get("text", ""))
     for mime, value in output.get("data", {}).items():
         if mime.startswith("text/"):
-            yield MARKUP.sub(" ", join(value))
+            yield MARKUP.sub(" ", FIGURE.sub("", join(value)))
         elif mime.endswith("json"):
             yield json.dumps(value)

@@ -220,15 +220,36 @@ def test_numbers_that_look_measured():
     words = (
         "In 2024, 3 of 4 took 1,024 MB, 0.5, 20 %, 3 × as long, 5 ms; see 11.2.1, Qwen2.5, x/2.5."
     )
-    assert measured_numbers(words) == ["1,024", "0.5", "20", "3", "5"]
+    assert measured_numbers(words) == [
+        ("1,024", False),
+        ("0.5", False),
+        ("20", True),
+        ("3", False),
+        ("5", False),
+    ]
 
 
 @pytest.mark.parametrize(
-    ("written", "held"),
-    [("1,024", True),
-     ("0.37", True), ("0.371", True), ("0.372", False), ("37", True), ("0.4", True),
-     ("38", False), ("0.00003", True),
-     ("7.5", True)],
-)  # fmt: skip
-def test_numbers_are_compared_as_written(written: str, held: bool):
-    assert Numbers(["n=1024 mean 0.3712 3e-05 7.5e9"]).hold(written) == held
+    ("written", "share", "held"),
+    [
+        ("1,024", False, True),
+        ("0.37", False, True),
+        ("0.371", False, True),
+        ("0.372", False, False),
+        ("37", True, True),
+        ("37", False, False),
+        ("38", True, False),
+        ("0.4", False, True),
+        ("0.00003", False, True),
+        ("7.5", False, True),
+    ],
+)
+def test_numbers_are_compared_as_written(written: str, share: bool, held: bool):
+    assert Numbers(["n=1024 mean 0.3712 3e-05 7.5e9"]).hold(written, share=share) == held
+
+
+def test_the_description_of_a_figure_shows_nothing():
+    data = {"text/plain": "[figure: from 0.37 [a] up.]", "text/html": "<b>0.5</b>"}
+    cell = {"cell_type": "code", "source": "x", "metadata": {}, "outputs": [{"data": data}]}
+    (shown,) = shown_by_cells({"cells": [cell]}, ["x"])
+    assert "0.5" in shown and "0.37" not in shown
