@@ -1,13 +1,13 @@
-"""PPO's implementation details, one changed at a time, on two tasks; thirty seeds, 64 environments.
+"""PPO's implementation details, one changed at a time, on two tasks; 30 seeds, 64 environments.
 
-Protocol, fixed before the run: ``CARTPOLE_WIDE`` with lambda 0.95 and a budget of 100,000 steps, and
-the same on Acrobot with gamma 0.99 and 150,000 steps; each arm changes one thing. Three figures a
-run: the step at which the mean of the last 100 episodes first reaches the task's threshold (none:
-not in the budget), the mean return of the episodes of the second half of the budget, and of the
-last 100. Seeds are the same in every arm, so differences are taken seed by seed. A further part
-cuts CartPole's episodes after 100 steps and judges the policy on whole ones: there the time limit
-ends most episodes, and to take it for death should matter. The last measures the variance of the
-policy gradient of one half-trained policy, estimate by estimate.
+Protocol, fixed before the run: ``CARTPOLE_WIDE`` with lambda 0.95 and a budget of 100,000 steps;
+the same on Acrobot with gamma 0.99; each arm changes one thing. Three figures a run: the step at
+which the mean of the last 100 episodes first reaches the task's threshold (none: not in the
+budget), the mean return of the episodes of the second half of the budget, and of the last 100.
+Seeds are the same in every arm, so differences are taken seed by seed. A further part cuts
+CartPole's episodes after 100 steps and judges the policy on whole ones: there the time limit ends
+most episodes, and to take it for death should matter. The last measures the variance of the policy
+gradient of one half-trained policy, estimate by estimate.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ BASE = replace(
 ACROBOT = replace(
     BASE,
     env_id="Acrobot-v1",
-    config=replace(BASE.config, total_steps=150_000, gamma=0.99),
+    config=replace(BASE.config, gamma=0.99),
     solved=-100.0,
 )
 # arm: changes to the configuration, changes to the network
@@ -43,7 +43,6 @@ ARMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "base": ({}, {}),
     "PyTorch's own initial weights": ({}, {"orthogonal": False}),
     "learning rate not annealed": ({"anneal_learning_rate": False}, {}),
-    "clip not annealed": ({"anneal_clip": False}, {}),
     "advantages normalised by minibatch": ({"advantage_normalisation": "minibatch"}, {}),
     "advantages not normalised": ({"advantage_normalisation": None}, {}),
     "value loss clipped": ({"value_clip": 0.2}, {}),
@@ -60,14 +59,12 @@ ARMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"epochs": 1, "minibatch_size": None, "learning_rate": 1e-2},
         {},
     ),
-    **{f"lambda {lam}": ({"lam": lam}, {}) for lam in (0.0, 0.5, 0.8, 0.9, 1.0)},
+    **{f"lambda {lam}": ({"lam": lam}, {}) for lam in (0.0, 0.8, 0.9, 1.0)},
     "truncation as death": ({"truncation_as_death": True}, {}),
     "dummy rows in the loss": ({"dummy_rows_in_loss": True}, {}),
-    "dummy rows in the normaliser": ({"dummy_rows_in_normaliser": True}, {}),
 }
 HARDER = (  # the arms that Acrobot has too
-    *("base", "shared body", "1 epoch", "A2C: 1 epoch, 1 minibatch", "ratio hardly clipped"),
-    *("advantages not normalised", "entropy bonus 0.01", "lambda 0.8"),
+    *("base", "1 epoch", "ratio hardly clipped", "entropy bonus 0.01", "lambda 0.8"),
 )
 CUT_STEPS, CURVE_POINTS, EPISODES = 100, 25, 100
 CUT_ARMS: dict[str, dict[str, Any]] = {
