@@ -264,7 +264,7 @@ STUDY = Frame(
         result=parts,
     ).measure,
     head,
-    {**ppo.TOLERANCES, "mean_norm": 1e-3, "noise_to_signal": 1e-3},
+    {**ppo.TOLERANCES, "kl": 5e-4, "mean_norm": 1e-3, "noise_to_signal": 1e-3},
 )
 
 if __name__ == "__main__":
