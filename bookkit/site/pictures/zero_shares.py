@@ -30,8 +30,7 @@ def zero_shares() -> str:
     height = sum(BYTE * getattr(everything, kind) + GAP for kind in TONES)
     y = 14.0
     shapes = [
-        words(LEFT + COLUMN * rank + BAR / 2, y, f"rank {rank}", size=SIZE)
-        for rank in range(RANKS)
+        words(LEFT + COLUMN * rank + BAR / 2, y, f"rank {rank}", size=SIZE) for rank in range(RANKS)
     ]
     for stage in STAGES:
         y += 25
