@@ -14,6 +14,8 @@ import torch
 
 from bookkit.authoring.processes import in_processes
 from bookkit.authoring.study import start_study
+from nbkit.runs.provenance import Provenance
+from nbkit.runs.sha256 import text_digest
 
 Key = tuple[str, int]  # arm and seed
 Run = dict[str, Any]
@@ -82,7 +84,8 @@ class Arms:
         old = json.loads(out.read_text()) if len(anew) < len(self.keys) else {}
         study = start_study(out, seeds=sorted({seed for _, seed in self.keys}), config=self.config)
         kept, end = partial_file(out), time.monotonic() + 60 * minutes
-        found = run_all(self._tasks(anew, device), jobs=jobs, kept=kept, end=end, tell=self.tell)
+        tasks, of = self._tasks(anew, device), what_runs(study.provenance)
+        found = run_all(tasks, jobs=jobs, kept=kept, of=of, end=end, tell=self.tell)
         if len(found) < len(anew):
             raise SystemExit(
                 f"{len(found)} of {len(anew)} runs ended in {minutes:g} minutes; the same command "
@@ -143,6 +146,7 @@ def run_all(
     *,
     jobs: int = 1,
     kept: Path | None = None,
+    of: str = "",
     end: float = math.inf,
     tell: Callable[[Run], str] = lambda run: "",
 ) -> dict[Key, Run]:
@@ -153,6 +157,7 @@ def run_all(
         jobs: processes; 1: all in this one.
         kept: a file of JSON lines to which each result is added as it ends; what it holds already
             is not run again.
+        of: what runs, in a word that its first line holds; another word is refused.
         end: no task begins when the clock ``time.monotonic`` has reached this.
         tell: what to print of a result beside its seconds.
 
@@ -161,9 +166,10 @@ def run_all(
 
     Raises:
         TaskError: a task failed; what ended before it is kept.
+        SystemExit: ``kept`` holds runs of something else.
 
     """
-    found = dict(_read(kept))
+    found = dict(_read(kept, of))
     left = {
         key: partial(_one, key[1], task, end) for key, task in tasks.items() if key not in found
     }
@@ -174,6 +180,8 @@ def run_all(
         found[key] = run
         if kept is not None:
             kept.parent.mkdir(parents=True, exist_ok=True)
+            if of and not kept.exists():
+                kept.write_text(json.dumps(of) + "\n")
             with kept.open("a") as file:
                 file.write(json.dumps([*key, run]) + "\n")
         said = f"{number}/{len(left)} {key[0]}, seed {key[1]}: {run['seconds']:.0f} s {tell(run)}"
@@ -186,11 +194,25 @@ def partial_file(out: Path) -> Path:
     return out.with_suffix(".partial.jsonl")
 
 
-def _read(kept: Path | None) -> Iterator[tuple[Key, Run]]:
-    if kept is not None and kept.exists():
-        for line in kept.read_text().splitlines():
-            arm, seed, run = json.loads(line)
-            yield (arm, seed), run
+def what_runs(started: Provenance) -> str:
+    """A digest of protocol and code: runs of another one must not stand under this one's stamp."""
+    stamp = started.stamp()
+    return text_digest(json.dumps([stamp["config_sha256"], stamp["code"] or stamp["tree"]]))
+
+
+def _read(kept: Path | None, of: str) -> Iterator[tuple[Key, Run]]:
+    if kept is None or not kept.exists():
+        return
+    lines = [json.loads(line) for line in kept.read_text().splitlines()]
+    if of:
+        if lines[:1] != [of]:
+            raise SystemExit(
+                f"{kept} holds runs of another protocol or of other code; delete it, or go on at "
+                "the commit that began them"
+            )
+        del lines[0]
+    for arm, seed, run in lines:
+        yield (arm, seed), run
 
 
 def _one(seed: int, task: Task, end: float) -> Run | None:

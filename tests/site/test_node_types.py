@@ -155,7 +155,18 @@ CASES: dict[str, list[tuple[str, dict, str]]] = {
             "kind",
             node("container", IMAGE, kind="figure", html_id="fig-loop"),
             '<figure id="fig-loop" class="figure-figure"><img',
-        )
+        ),
+        (
+            "drawing",
+            node(
+                "container",
+                IMAGE,
+                node("caption", paragraph("x")),
+                **{"kind": "figure", "class": "drawing"},
+            ),
+            '<figure class="figure-figure drawing"><svg role="img" aria-label="A loop" '
+            'class="drawing" xmlns=',
+        ),
     ],
     "caption": [("plain", node("caption", paragraph("x")), "<figcaption><p>x</p></figcaption>")],
     "captionNumber": [("plain", node("captionNumber", "Figure 1:"), '"caption-number">Figure 1:')],

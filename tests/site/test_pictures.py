@@ -10,7 +10,17 @@ import pytest
 from typer.testing import CliRunner
 
 from bookkit.site.commands import app
-from bookkit.site.pictures import chapters_basics, chapters_systems, gallery
+from bookkit.site.pictures import (
+    chapters_basics,
+    chapters_systems,
+    gallery,
+    reward_spectrum,
+    rlhf_flow,
+    token_tree,
+    zero_shares,
+)
+from nbkit.rewards.formats import TAGS
+from nbkit.runs.results import read_result
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "book" / "pictures"
@@ -60,6 +70,114 @@ def test_reinforce_rewards_the_words_before_and_punishes_those_after() -> None:
     assert [tone for _, tone in heights] == ["build"] * 4 + ["break"] * 2
     sizes = [float(height) for height, _ in heights]
     assert sizes[:4] == sorted(sizes[:4])
+
+
+def texts(svg: str) -> list[str]:
+    """Every text of a drawing, in the order in which it is drawn."""
+    return re.findall(r">([^<>\n]+)</text>", svg)
+
+
+def areas(svg: str) -> dict[str, float]:
+    """Sum of the areas of the boxes of each colour."""
+    found: dict[str, float] = {}
+    for width, height, tone in re.findall(
+        r'width="([\d.]+)" height="([\d.]+)"[^>]*fill:var\(--([\w-]+)', svg
+    ):
+        found[tone] = found.get(tone, 0.0) + float(width) * float(height)
+    return found
+
+
+def test_zero_shares_hold_the_bytes_of_the_paper() -> None:
+    """Rajbhandari et al. 2020, section 3: 2 + 2 + 12 bytes, and four ranks."""
+    sums = [text for text in texts(zero_shares.zero_shares()) if "=" in text]
+    assert sums == [
+        "2 + 2 + 12 = 16 bytes a parameter",
+        "2 + 2 + 3 = 7 bytes a parameter",
+        "2 + 0.5 + 3 = 5.5 bytes a parameter",
+        "0.5 + 0.5 + 3 = 4 bytes a parameter",
+    ]
+
+
+def test_areas_of_zero_shares_are_the_memory_of_all_ranks() -> None:
+    """Whole parameters on every rank in three of the four stages, and one copy in the last."""
+    found = areas(zero_shares.zero_shares())
+    legend = 10.0 * 10.0
+    byte = zero_shares.BAR * zero_shares.BYTE
+    copies = {"build": 2 * (3 * 4 + 1), "break": 2 * (2 * 4 + 2), "scale": 12 * (4 + 3)}
+    for tone, expected in copies.items():
+        assert found[tone] - legend == pytest.approx(byte * expected, rel=0.01)
+
+
+def test_each_rank_of_stage_3_holds_another_quarter() -> None:
+    bars = [zero_shares._bars(3, rank, 0.0)[1] for rank in range(4)]
+    starts = [float(re.findall(r' x="([\d.]+)"', bar)[0]) for bar in bars]
+    columns = [zero_shares.LEFT + zero_shares.COLUMN * rank for rank in range(4)]
+    shares = [(x - left) / zero_shares.BAR for x, left in zip(starts, columns, strict=True)]
+    assert shares == pytest.approx([0, 0.25, 0.5, 0.75], abs=0.002)
+
+
+def test_token_tree_is_a_distribution_over_texts() -> None:
+    leaves = token_tree.leaves()
+    assert len(set(leaves)) == 7
+    assert sum(map(token_tree.probability, leaves)) == 1
+    assert [leaf for leaf in leaves if token_tree.final_return(leaf)] == [("a", "b", "EOS")]
+    assert token_tree.value(()) == 0.5 * 0.25
+    assert token_tree.value(("a",)) == 0.25
+
+
+def test_token_tree_says_its_numbers() -> None:
+    said = texts(token_tree.token_tree())
+    assert said.count("EOS") == said.count("return 0") + said.count("return 1") == 7
+    assert said.count("0.5") == 3
+    assert said.count("0.25") == 6
+    assert said.count("1") == 4
+    assert "V = 0.125" in said
+    assert "sampled: a, b, EOS, with probability 0.5 · 0.25 · 1 = 0.125" in said
+
+
+def test_rlhf_data_flow_uses_the_names_and_shapes_of_the_chapter() -> None:
+    page = (REPOSITORY / "notebooks" / "21_rlhf.md").read_text(encoding="utf-8")
+    table = page.partition("| Symbol | Name in code |")[2].partition("\n\n")[0]
+    named = {
+        name: shape
+        for _, names, shape, _ in re.findall(r"\| (.+?) \| (.+?) \| (\(.+?\)) \| (.+?) \|", table)
+        for name in re.findall(r"`(\w+)`", names)
+    }
+    said = texts(rlhf_flow.rlhf_data_flow())
+    for _, _, tensor, shape in rlhf_flow.MODELS[:3]:
+        assert named[tensor] == shape, tensor
+    for name in ("rewards", "advantages", "returns", "mask"):
+        assert f"{name} {named[name]}" in said
+    assert f"ids, attention {named['ids']}" in said
+    assert named["attention"] == named["ids"]
+
+
+def test_models_of_the_data_flow_are_trained_as_the_chapter_says() -> None:
+    page = (REPOSITORY / "notebooks" / "21_rlhf.md").read_text(encoding="utf-8")
+    rows = re.findall(r"\| (policy|reference|reward model|value model) \$.+?\| (yes|no)\b", page)
+    drawn = {name: state == rlhf_flow.TRAINED for name, state, *_ in rlhf_flow.MODELS}
+    assert drawn == {name: trained == "yes" for name, trained in rows}
+
+
+def test_speeds_of_the_spectrum_are_the_recorded_ones() -> None:
+    speeds = read_result("benchmarks/results/rewards.json")["rewards"]
+    said = " ".join(texts(reward_spectrum.reward_spectrum())).replace(",", "")
+    for name, pattern in (
+        ("numeric answers", r"numbers (\d+)"),
+        ("symbolic answers", r"formulas (\d+) a second"),
+        ("HumanEval solutions with tests", r"(\d+) programs a second"),
+    ):
+        median = speeds[name]["per_second_median_least_most"][0]
+        assert float(re.findall(pattern, said)[0]) == pytest.approx(median, rel=0.05), name
+
+
+def test_values_of_the_spectrum_are_those_of_the_rewards() -> None:
+    exact, tests, form, *_ = reward_spectrum.kinds()
+    assert exact.values == (0, 1)
+    page = (REPOSITORY / "notebooks" / "23_verifiers.md").read_text(encoding="utf-8")
+    asserts = page.partition('TESTS = "')[2].partition('"\n')[0].count("assert ")
+    assert tests.values == [number / asserts for number in range(asserts + 1)]
+    assert form.values == [number / len(TAGS) for number in range(len(TAGS) + 1)]
 
 
 def test_check_names_what_is_stale(tmp_path: Path) -> None:

@@ -11,7 +11,17 @@ from typing import Any
 import pytest
 
 from bookkit.authoring.processes import TaskError
-from studies._arms import Arms, Key, by_arm, every, partial_file, run_all, seed_by_seed
+from bookkit.authoring.study import start_study
+from studies._arms import (
+    Arms,
+    Key,
+    by_arm,
+    every,
+    partial_file,
+    run_all,
+    seed_by_seed,
+    what_runs,
+)
 
 
 def measured(arm: str, seed: int) -> dict[str, Any]:
@@ -102,13 +112,16 @@ def test_what_is_left_of_a_study_is_run_by_the_same_command(tmp_path: Path) -> N
     with pytest.raises(SystemExit, match="0 of 4 runs ended in 0 minutes"):
         Arms(measured, KEYS, {}).measure(out, minutes=0.0)
     ended = {("fast", 2): partial(measured, "fast", 2)}
-    run_all(ended, kept=partial_file(out))
+    of = what_runs(start_study(out, seeds=[1, 2], config={}).provenance)
+    run_all(ended, kept=partial_file(out), of=of)
     assert not out.exists()
 
     def only_the_others(arm: str, seed: int) -> dict[str, Any]:
         assert (arm, seed) != ("fast", 2)
         return measured(arm, seed)
 
+    with pytest.raises(SystemExit, match=r"x\.partial\.jsonl holds runs of another protocol"):
+        Arms(only_the_others, KEYS, {"steps": 4}).measure(out)
     Arms(only_the_others, KEYS, {}).measure(out)
     assert len(json.loads(out.read_text())["arms"]["fast"]) == 2
 

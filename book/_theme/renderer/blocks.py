@@ -11,6 +11,7 @@ from renderer.nodes import class_names, element, handles, opening, without_links
 from renderer.page_renderer import Heading, PageRenderer
 
 DEEPEST_HEADING_IN_CONTENTS = 3
+DRAWING = "drawing"  # the class of a picture that is put into the page
 
 
 @handles("root", "include", "legend")
@@ -192,7 +193,16 @@ def glossary(node: Node, page: PageRenderer) -> str:
 
 @handles("container")
 def container(node: Node, page: PageRenderer) -> str:
-    """A figure, table, program or quotation with its caption."""
+    """A figure, table, program or quotation with its caption.
+
+    A figure of class `drawing` holds a drawing: `image` says what that is.
+    """
+    if DRAWING in class_names(node):
+        inside = [
+            {**child, "class": DRAWING} if child.get("type") == "image" else child
+            for child in node["children"]
+        ]
+        node = {**node, "children": inside}
     return element("figure", page.children(node), **page.identity(node, f"figure-{node['kind']}"))
 
 
@@ -223,7 +233,7 @@ def image(node: Node, page: PageRenderer) -> str:
             f"the picture {node.get('urlSource', url)!r} is not a file of the book; "
             "pages may load nothing from outside"
         )
-    if "drawing" in class_names(node):
+    if DRAWING in class_names(node):
         return inline_drawing(page.file(url).decode(), alternative)
     return picture(
         page.href(url),

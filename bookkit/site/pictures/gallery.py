@@ -11,7 +11,11 @@ from bookkit.site.pictures import (
     chapters_language,
     chapters_systems,
     fallbacks,
+    reward_spectrum,
+    rlhf_flow,
     rooms,
+    token_tree,
+    zero_shares,
 )
 
 PICTURES: dict[str, Callable[[], str]] = {
@@ -35,8 +39,12 @@ PICTURES: dict[str, Callable[[], str]] = {
     "42_agents": chapters_systems.agents,
     "bandit_gradient": bandit.bandit_gradient,
     "ppo_clip": fallbacks.ppo_clip,
+    "reward_spectrum": reward_spectrum.reward_spectrum,
+    "rlhf_data_flow": rlhf_flow.rlhf_data_flow,
     "rooms": rooms.picture,
     "tiny_policy": fallbacks.tiny_policy,
+    "token_tree": token_tree.token_tree,
+    "zero_shares": zero_shares.zero_shares,
 }
 ARCHITECTURE = "architecture.md"
 

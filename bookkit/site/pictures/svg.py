@@ -80,10 +80,16 @@ def dot(x: float, y: float, fill: str = "ink", radius: float = 3.5, stroke: str 
 
 
 def words(
-    x: float, y: float, text: str, fill: str = "ink", size: float = 10, anchor: str = "middle"
+    x: float,
+    y: float,
+    text: str,
+    fill: str = "ink",
+    size: float = 10,
+    anchor: str = "middle",
+    weight: int = 500,
 ) -> str:
     """Text; `y` is its baseline."""
-    style = f"font:500 {size:g}px var(--sans,sans-serif);fill:{colour(fill)}"
+    style = f"font:{weight} {size:g}px var(--sans,sans-serif);fill:{colour(fill)}"
     place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
     return f'<text {place} style="{style}">{escape(text)}</text>'
 
