@@ -165,11 +165,12 @@ def _measured(work: _Work, outcomes: dict[str, Outcome]) -> Measured:
         results.append(result)
         if problem:
             problems.append(problem)
-    if page.content() != work.content:
+    now = page.content()  # its prose may have been edited meanwhile
+    if now.code_digest != work.content.code_digest:
         problems.append(f"{page.name} changed while it ran; run `nbkit spread` on it again")
     if not problems:
         try:
-            found = summary(page, work.content, work.draws, results, work.notes())
+            found = summary(page, now, work.draws, results, work.notes())
             return Measured(page, found)
         except (UserError, RecordMismatch) as error:
             problems.append(str(error))

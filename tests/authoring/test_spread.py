@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nbkit
+from bookkit.authoring import spread as spread_module
 from bookkit.authoring.draws import DRAWS, HOOKS, draw_environment, draws_named
 from bookkit.authoring.measured import rounded, spread, spread_findings, stored_draws, with_ranges
 from bookkit.authoring.page import Cell, Content, content_of_notebook
@@ -259,6 +260,27 @@ def test_a_page_that_stops_on_a_draw_is_named_and_nothing_is_stored(page: Book):
     assert f"{PAGE} (MKL): {sentence}" in output and f"{PAGE} (both): {sentence}" in output
     assert f"{PAGE} (ATEN): code" not in output
     assert page.read(NOTEBOOK) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("old", "new", "refused"), [("Text.", "More.", False), ("1.2", "1.1", True)]
+)
+def test_only_an_edit_of_code_while_it_ran_spoils_a_measurement(
+    page: Book, monkeypatch: pytest.MonkeyPatch, old: str, new: str, refused: bool
+):
+    page.page(PAGE, code(BODY.replace("TOL", "0.5")) + "\nText.\n\n" + code("1.2"))
+    page.nbkit("execute", PAGE)
+    result = spread_module._result
+
+    def edited(*given: Any) -> Any:
+        page.write(PAGE, page.read(PAGE).replace(old, new))
+        return result(*given)
+
+    monkeypatch.setattr(spread_module, "_result", edited)
+    output = page.nbkit("spread", PAGE, status=1 if refused else 0)
+    assert (f"{PAGE} changed while it ran" in output) == refused
+    assert (stored_draws(page.notebook(NOTEBOOK)) is None) == refused
 
 
 @pytest.mark.slow
