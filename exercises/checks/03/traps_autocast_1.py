@@ -127,7 +127,7 @@ CHECK = Check(
             "opposite sign",
             "weight -= rate",
             "weight += rate",
-            "the step goes up the slope: subtract it",
+            "the step goes up the slope: subtract the slope from the weight",
         ),
         edit(
             "sum of squares",
