@@ -233,11 +233,13 @@ def run_arms(
     pass_at_k_of: Sequence[str] = (),
     minutes: float = math.inf,
     keep: Path | None = None,
+    of: str = "",
 ) -> tuple[dict[str, list[Run]], dict[str, list[Run]]]:
     """Teach every base that is needed, then run every arm with every seed, seed by seed.
 
     No run begins after `minutes`. The seeds that then lack an arm are left out whole. With `keep`
-    each run leaves its result in that folder, and one that is there is not done again.
+    each run leaves its result in that folder, and one that is there is not done again; `of` says
+    what runs, as in ``studies._arms.run_all``.
 
     Returns:
         runs of each base, and runs of each arm, both in the order of the seeds.
@@ -253,7 +255,7 @@ def run_arms(
             (base, seed): partial(teach_base, base, seed, folder, scale)
             for base, seed in itertools.product(wanted, seeds)
         }
-        taught = run_all(lessons, jobs=jobs, kept=folder / "bases.jsonl", tell=accuracy)
+        taught = run_all(lessons, jobs=jobs, kept=folder / "bases.jsonl", of=of, tell=accuracy)
         tasks = {
             (title, seed): partial(
                 run_arm, arm, seed, folder, scale, device,
@@ -261,7 +263,7 @@ def run_arms(
             )
             for seed, (title, arm) in itertools.product(seeds, arms.items())
         }  # fmt: skip
-        done = run_all(tasks, jobs=jobs, kept=folder / "runs.jsonl", end=end, tell=accuracy)
+        done = run_all(tasks, jobs=jobs, kept=folder / "runs.jsonl", of=of, end=end, tell=accuracy)
     counts = Counter(seed for _, seed in done)
     whole = [seed for seed in seeds if counts[seed] == len(arms)]
     if not whole:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bookkit.authoring.study import start_study
+from studies._arms import what_runs
 from studies._grpo import SEEDS, Arm, Method, protocol, run_arms
 from studies._intervals import summary
 
@@ -55,6 +56,7 @@ class GRPOArms:
             device=device,
             minutes=minutes,
             keep=keep,
+            of=what_runs(study.provenance),
             methods=self.methods,
             pass_at_k_of=tuple(self.arms) if self.pass_at_k else (),
         )

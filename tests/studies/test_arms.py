@@ -22,6 +22,8 @@ from studies._arms import (
     seed_by_seed,
     what_runs,
 )
+from studies._grpo import run_arms
+from studies.grpo_controls import ARMS as GRPO_ARMS
 
 
 def measured(arm: str, seed: int) -> dict[str, Any]:
@@ -124,6 +126,12 @@ def test_what_is_left_of_a_study_is_run_by_the_same_command(tmp_path: Path) -> N
         Arms(only_the_others, KEYS, {"steps": 4}).measure(out)
     Arms(only_the_others, KEYS, {}).measure(out)
     assert len(json.loads(out.read_text())["arms"]["fast"]) == 2
+
+
+def test_bases_of_another_study_are_refused_before_anything_is_taught(tmp_path: Path) -> None:
+    (tmp_path / "bases.jsonl").write_text('"another"\n')
+    with pytest.raises(SystemExit, match=r"bases\.jsonl holds runs of another protocol"):
+        run_arms(GRPO_ARMS, seeds=(1,), keep=tmp_path, of="this one")
 
 
 def listed(runs: dict[Key, Any]) -> dict[str, Any]:
