@@ -11,12 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+import torch.distributed.tensor
 from torch import Tensor
 
 from bookkit.exercises.exercise import Exercise
 from bookkit.exercises.limits import TimeLimitReached, time_limit
 from bookkit.exercises.tree import map_tensors, same, tensors_in
 
+# torch imports `torch.distributed.tensor` at the first `assert_close`. A time limit that broke this
+# off would leave half of sympy behind, in the reader's kernel; so it is imported before any limit.
 PRINTED_CHARACTERS = 2000
 
 

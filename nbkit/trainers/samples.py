@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -17,24 +17,35 @@ from nbkit.trainers.protocols import EncodedProblem, Problem, Vocabulary, prompt
 from nbkit.trainers.scoring import Note
 
 
+class Rewarded(Protocol):
+    """As much of a batch of completions as is needed here."""
+
+    @property
+    def advantages(self) -> Tensor:
+        """(R, T), R may be 0."""
+        ...
+
+    @property
+    def mask(self) -> Tensor:
+        """(R, T) True on tokens that count."""
+        ...
+
+
 def noted_samples(
-    notes: Sequence[Note],
-    vocabulary: Vocabulary,
-    count: int,
-    *,
-    advantages: Tensor,
-    mask: Tensor,
+    batch: Rewarded | None, notes: Sequence[Note], vocabulary: Vocabulary, count: int
 ) -> list[Sample]:
     """Samples of rows that are spread evenly over a batch.
 
     Args:
+        batch: that was trained on; None: there was none yet, and there are no samples.
         notes: one a row; of rows that were thrown away, where the batch is empty.
         vocabulary: of its ids.
         count: at most so many.
-        advantages: (R, T), R may be 0.
-        mask: (R, T) True on tokens that count.
 
     """
+    if batch is None:
+        return []
+    advantages, mask = batch.advantages, batch.mask
     most = min(count, len(notes))
     rows = [index * (len(notes) - 1) // max(1, most - 1) for index in range(most)]
     found = []

@@ -2,7 +2,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch.testing  # noqa: F401  (an exercise's time limit must not break off its first import)
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,8 @@
 """The time limit, in the main thread and beside it."""
 
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -59,3 +61,24 @@ def test_an_outer_timer_is_put_back() -> None:
         assert signal.getsignal(signal.SIGALRM) is before
     finally:
         signal.setitimer(signal.ITIMER_REAL, *outer)
+
+
+BROKEN_OFF = """
+import torch
+import bookkit.exercises.observe
+from bookkit.exercises.limits import TimeLimitReached, time_limit
+
+try:
+    with time_limit(0.15):
+        torch.testing.assert_close(torch.ones(1), torch.ones(1))
+except TimeLimitReached:
+    pass
+torch.testing.assert_close(torch.ones(1), torch.ones(1))
+"""
+
+
+@pytest.mark.slow
+def test_a_comparison_out_of_time_leaves_the_kernel_whole() -> None:
+    """The first one imports sympy, which is half there if that is broken off."""
+    done = subprocess.run([sys.executable, "-c", BROKEN_OFF], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

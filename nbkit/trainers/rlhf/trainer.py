@@ -190,12 +190,7 @@ class RLHFTrainer(StreamTrainer):
 
     def samples(self, count: int) -> list[Sample]:
         """As in ``Trainer``; spread evenly over the rows of the batch."""
-        if self.batch is None:
-            return []
-        return noted_samples(
-            self.notes, self.vocabulary, count,
-            advantages=self.batch.advantages, mask=self.batch.mask,
-        )  # fmt: skip
+        return noted_samples(self.batch, self.notes, self.vocabulary, count)
 
     def postfix(self, metrics: Metrics) -> str:
         """As in ``Trainer``."""
