@@ -9,6 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 BOOK := $(VENV)/installed-book
 COMPLETE := $(VENV)/installed-all
 SOURCES := pyproject.toml constraints.txt
+NO_PACKAGES := "The packages could not be installed. The first installation needs the network; run the same command again when it is there."
 
 # `make study NAME=x` and `make study x` are the same.
 ifeq (study,$(firstword $(MAKECMDGOALS)))
@@ -91,9 +92,9 @@ $(BIN)/python:
 # What has all extras has the book's too.
 $(BOOK): $(SOURCES) | $(BIN)/python
 	@if [ $(COMPLETE) -nt pyproject.toml ] && [ $(COMPLETE) -nt constraints.txt ]; then :; else \
-	  $(PIP) install -c constraints.txt -e '.[book]'; fi
+	  $(PIP) install -c constraints.txt -e '.[book]' || { echo $(NO_PACKAGES); exit 1; }; fi
 	@touch $@
 
 $(COMPLETE): $(SOURCES) | $(BIN)/python
-	$(PIP) install -c constraints.txt -e '.[all]'
+	$(PIP) install -c constraints.txt -e '.[all]' || { echo $(NO_PACKAGES); exit 1; }
 	@touch $@

@@ -23,18 +23,23 @@ from nbkit.masks import position_ids
 
 
 class _Rows:
-    """The answers of a batch while they grow."""
+    """The answers of a batch while they grow; how they are sampled, see ``generate``."""
 
     def __init__(
         self,
         prompts: Sequence[Sequence[int]],
         max_new_tokens: int,
-        sampling: Sampling,
-        seeds: Any,
         device: torch.device,
+        *,
+        seeds: Any = 0,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        eos_ids: int | Sequence[int] | None = None,
     ) -> None:
         self.prompts = [list(prompt) for prompt in prompts]
-        self.limit, self.sampling = max_new_tokens, sampling
+        self.limit = max_new_tokens
+        self.sampling = Sampling(temperature, top_k, top_p, eos_tuple(eos_ids))
         self.seeds = row_seeds(seeds, len(self.prompts), device)
         self.tokens: list[Tensor] = []
         self.logprobs: list[Tensor] = []
@@ -80,12 +85,7 @@ def naive_loop(
     model: Any,
     prompt: Sequence[int],
     max_new_tokens: int,
-    *,
-    seeds: Any = 0,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    eos_ids: int | Sequence[int] | None = None,
+    **sampling: Any,
 ) -> Generation:
     """One prompt, no cache: T tokens cost 1 + 2 + … passes over a token each, O(T²).
 
@@ -93,17 +93,12 @@ def naive_loop(
         model: see ``generate``; called as a module, and put in evaluation mode by the caller.
         prompt: token ids.
         max_new_tokens: limit.
-        seeds: see ``generate``.
-        temperature: see ``generate``.
-        top_k: see ``generate``.
-        top_p: see ``generate``.
-        eos_ids: see ``generate``.
+        sampling: seeds, temperature, top_k, top_p, eos_ids: see ``generate``.
 
     """
     module = unwrap(model)
     device = next(module.parameters()).device
-    sampling = Sampling(temperature, top_k, top_p, eos_tuple(eos_ids))
-    rows = _Rows([prompt], max_new_tokens, sampling, seeds, device)
+    rows = _Rows([prompt], max_new_tokens, device, **sampling)
     ids = torch.tensor([list(prompt)], device=device)
     while rows.going:
         logits = module(input_ids=ids, use_cache=False).logits[:, -1]
@@ -116,12 +111,7 @@ def padded_loop(
     model: Any,
     prompts: Sequence[Sequence[int]],
     max_new_tokens: int,
-    *,
-    seeds: Any = 0,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    eos_ids: int | Sequence[int] | None = None,
+    **sampling: Any,
 ) -> Generation:
     """Many prompts, padded on the left so that all newest tokens stand in one column.
 
@@ -132,16 +122,11 @@ def padded_loop(
         model: see ``generate``.
         prompts: lists of token ids.
         max_new_tokens: limit.
-        seeds: see ``generate``.
-        temperature: see ``generate``.
-        top_k: see ``generate``.
-        top_p: see ``generate``.
-        eos_ids: see ``generate``.
+        sampling: seeds, temperature, top_k, top_p, eos_ids: see ``generate``.
 
     """
     decoder = Decoder(model)
-    sampling = Sampling(temperature, top_k, top_p, eos_tuple(eos_ids))
-    rows = _Rows(prompts, max_new_tokens, sampling, seeds, decoder.device)
+    rows = _Rows(prompts, max_new_tokens, decoder.device, **sampling)
     ids, real = left_pad(rows.prompts, device=decoder.device)
     places = position_ids(real)
     cache: dict[int, tuple[Tensor, Tensor]] = {}
@@ -185,12 +170,7 @@ def static_loop(
     model: Any,
     prompts: Sequence[Sequence[int]],
     max_new_tokens: int,
-    *,
-    seeds: Any = 0,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    eos_ids: int | Sequence[int] | None = None,
+    **sampling: Any,
 ) -> Generation:
     """Many prompts in slots of a static cache, each from column 0; nothing is padded or copied.
 
@@ -198,17 +178,12 @@ def static_loop(
         model: see ``generate``.
         prompts: lists of token ids.
         max_new_tokens: limit.
-        seeds: see ``generate``.
-        temperature: see ``generate``.
-        top_k: see ``generate``.
-        top_p: see ``generate``.
-        eos_ids: see ``generate``.
+        sampling: seeds, temperature, top_k, top_p, eos_ids: see ``generate``.
 
     """
     decoder = Decoder(model)
     device = decoder.device
-    sampling = Sampling(temperature, top_k, top_p, eos_tuple(eos_ids))
-    rows = _Rows(prompts, max_new_tokens, sampling, seeds, device)
+    rows = _Rows(prompts, max_new_tokens, device, **sampling)
     lengths = torch.tensor([len(prompt) for prompt in rows.prompts], device=device)
     widest = int(lengths.max())
     cache = decoder.make_cache(len(rows.prompts), widest + max_new_tokens)

@@ -12,7 +12,8 @@ from nbkit.generate import EngineOptions, generate
 from nbkit.generate.mismatch import ratio, trainer_logprobs
 from nbkit.generate.sampling import row_seeds
 from nbkit.losses import importance_weights
-from nbkit.packing import pack, packed_logprobs, padded_logprobs, token_budget_batches
+from nbkit.packing import pack, token_budget_batches
+from nbkit.text.packed import packed_logprobs, padded_logprobs
 
 
 def quantiles(x: Tensor) -> dict[str, float]:

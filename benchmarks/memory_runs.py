@@ -11,7 +11,7 @@ from qwen_shapes import fresh_model
 from nbkit.generate import clear, generate
 from nbkit.logprobs import next_token_logprobs
 from nbkit.memory import ModelShape, config_arguments
-from nbkit.text.policies_value import ScalarModel
+from nbkit.text.scalar_models import ScalarModel
 from nbkit.trainers.reward_model import reward_function
 from nbkit.trainers.rlhf import RLHFConfig, RLHFTrainer
 

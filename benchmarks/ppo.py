@@ -23,8 +23,8 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 
-from nbkit.recipes.ppo_settings import CARTPOLE, CARTPOLE_WIDE, LUNAR_LANDER, Task
-from nbkit.recipes.zoo_settings import ZOO, ZOO_STEPS
+from studies._ppo_settings import CARTPOLE, CARTPOLE_WIDE, LUNAR_LANDER, Task
+from studies._zoo_settings import ZOO, ZOO_STEPS
 
 SEEDS = (0, 1, 2)  # tuning used 100 to 105
 THRESHOLD, EPISODES = 475.0, 100

@@ -24,7 +24,7 @@ import typer
 from nbkit.envs.helpful import HelpfulVocabulary, all_questions, gold_reward
 from nbkit.recipes.rlhf_recipe import Recipe, comparisons, stage_one, stage_three, stage_two
 from nbkit.runs import provenance
-from nbkit.text.policies_value import ScalarModel
+from nbkit.text.scalar_models import ScalarModel
 from nbkit.trainers.reward_model import reward_function
 from nbkit.trainers.rlhf.evaluation import evaluate
 

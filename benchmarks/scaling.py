@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+ALLOCATOR = "expandable_segments:True"  # as nbkit/cluster/driver/diagnosis.sh sets it for jobs
 sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
 
 import scaling_worker  # noqa: E402
@@ -240,7 +241,7 @@ def main() -> None:
     options = parser.parse_args()
     # Read when the processes import torch, and activations of many sizes must share one pool.
     for variable in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):  # its name has changed
-        os.environ.setdefault(variable, "expandable_segments:True")
+        os.environ.setdefault(variable, ALLOCATOR)
     name = options.plan or ("one" if options.device == "cuda" else "selftest")
     gpus = options.gpus or (2 if name == "selftest" else 1)
     settings = plan(name, gpus)

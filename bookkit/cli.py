@@ -15,16 +15,27 @@ AUTHORING = "bookkit.authoring.commands"
 # line of help. They are listed here so that `nbkit --help` and `nbkit book` import neither torch
 # nor Jupyter: the book's own tools work where only the `book` extra is installed.
 COMMANDS = {
+    "build": (
+        "bookkit.builds.commands",
+        "Run your own agent against the judge of a build, by its score on fresh seeds.",
+    ),
     "conformance": (
-        "nbkit.conformance.commands",
+        "bookkit.conformance.commands",
         "Say which conventions a library follows and which known faults it has.",
     ),
     "execute": (AUTHORING, "Rerun stale pages in fresh kernels and store their outputs."),
-    "export": ("nbkit.parallel.commands", "Write a sharded checkpoint as a Hugging Face folder."),
-    "import-model": ("nbkit.parallel.commands", "Start a run from a Hugging Face folder."),
+    "export": (
+        "bookkit.checkpoint_commands",
+        "Write a sharded checkpoint as a Hugging Face folder.",
+    ),
+    "grade": (
+        "bookkit.grading.commands",
+        "Grade a class: run notebooks and builds in a sandbox, write a table, JSON and CSV.",
+    ),
+    "import-model": ("bookkit.checkpoint_commands", "Start a run from a Hugging Face folder."),
     "lab": (AUTHORING, "Open the book in JupyterLab."),
     "build-deepspeed": (
-        "nbkit.parallel.commands",
+        "bookkit.checkpoint_commands",
         "Compile DeepSpeed's helpers into the project's cache, so that no chapter waits.",
     ),
     "lint-prose": (AUTHORING, "Check prose: names, links, claims, reading times, spelling."),
@@ -48,9 +59,9 @@ GROUPS: dict[str, tuple[tuple[str, ...], str]] = {
         ("bookkit.exercises.commands", "bookkit.authoring.split_commands"),
         "Cut exercises from solutions; prove their checks.",
     ),
-    "job": (("nbkit.cluster.commands",), "Make, start and report cluster jobs."),
-    "model": (("nbkit.data.commands",), "Fetch a pretrained model by pip."),
-    "runs": (("nbkit.cluster.runs_commands",), "Compare runs of cluster jobs."),
+    "job": (("bookkit.jobs.commands",), "Make, start and report cluster jobs."),
+    "model": (("bookkit.model_commands",), "Fetch a pretrained model by pip."),
+    "runs": (("bookkit.jobs.runs_commands",), "Compare runs of cluster jobs."),
 }
 
 

@@ -20,6 +20,7 @@ from nbkit._numerics import clamp_log_ratio
 from nbkit.masks import masked_mean
 from nbkit.preference_losses import preference_loss as preference_loss
 from nbkit.preference_losses import reward_model_loss as reward_model_loss
+from nbkit.preference_losses import simpo_loss as simpo_loss
 
 
 def policy_gradient_loss(logp: Tensor, advantages: Tensor, *, mask: Tensor | None = None) -> Tensor:

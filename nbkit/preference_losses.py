@@ -117,9 +117,45 @@ def preference_loss(
     return (margin - 1 / (2 * beta)).square()
 
 
+def simpo_loss(
+    chosen_logp: Tensor,
+    rejected_logp: Tensor,
+    chosen_tokens: Tensor,
+    rejected_tokens: Tensor,
+    *,
+    beta: float,
+    margin: float = 0.0,
+) -> Tensor:
+    """SimPO (arXiv:2405.14734, eq. 6): log-probabilities a token, a margin, and no reference.
+
+    -log s(beta (chosen_logp / chosen_tokens - rejected_logp / rejected_tokens) - margin)
+
+    Args:
+        chosen_logp: (B,) summed over the response.
+        rejected_logp: (B,) likewise.
+        chosen_tokens: (B,) response lengths; at least 1 is used.
+        rejected_tokens: (B,), likewise.
+        beta: more than 0; the paper's settings are 2 to 10.
+        margin: by which the chosen response should win, the paper's gamma.
+
+    Returns:
+        (B,).
+
+    Raises:
+        ValueError: shapes that do not fit.
+    """
+    check_number("beta", beta, 0.0, open_low=True)
+    check_number("margin", margin, 0.0)
+    check_floating("chosen_logp", chosen_logp, ndim=1)
+    check_same_shape("rejected_logp", rejected_logp, "chosen_logp", chosen_logp)
+    chosen = chosen_logp / _token_counts("chosen_tokens", chosen_tokens, chosen_logp)
+    rejected = rejected_logp / _token_counts("rejected_tokens", rejected_tokens, rejected_logp)
+    return -logsigmoid(beta * (chosen - rejected) - margin)
+
+
 def _token_counts(name: str, counts: Tensor | None, like: Tensor) -> Tensor:
     if counts is None:
-        raise ValueError(f"{name} is missing: kind 'ipo-average' divides by it")
+        raise ValueError(f"{name} is missing: an average a token divides by it")
     if counts.shape != like.shape:
         raise ValueError(f"{name} must be (B,), {tuple(like.shape)}; got {tuple(counts.shape)}")
     return counts.clamp(min=1)

@@ -189,6 +189,18 @@ def run_all(
     return {key: found[key] for key in tasks if key in found}
 
 
+def all_of(found: dict[Key, Run], tasks: Mapping[Key, Any], what: str = "runs") -> dict[Key, Run]:
+    """What was found, if it is of all tasks.
+
+    Raises:
+        SystemExit: some did not end in time.
+
+    """
+    if len(found) < len(tasks):
+        raise SystemExit(f"{what}: {len(found)} of {len(tasks)} ended; run the command again")
+    return found
+
+
 def partial_file(out: Path) -> Path:
     """Where the runs of a study are kept until all have ended."""
     return out.with_suffix(".partial.jsonl")

@@ -1,14 +1,14 @@
 """What the heads of chapter 22's studies share: the first steps of DPO."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from nbkit.recipes.dpo_recipe import VOCABULARY, Base, ids_of
-from nbkit.recipes.dpo_runs import generator
 from nbkit.trainers.dpo import DPOTrainer
 from nbkit.trainers.dpo.config import DPOConfig
+from studies._dpo_runs import generator
 from studies._frame import first_updates
 
 METRICS = ("loss", "margin", "logp_chosen", "logp_rejected", "gradient_norm")
@@ -30,3 +30,18 @@ def first_steps(
         generator=generator(seed),
     )
     return first_updates(trainer, 3, METRICS, arm)
+
+
+def first_of_arms(
+    base: Base,
+    arms: Mapping[str, tuple[str, DPOConfig]],
+    chosen: Sequence[str],
+    pairs_of: Callable[[str, Base, int], Sequence[Any]],
+    seed: int,
+) -> dict[str, float]:
+    """Figures of the first steps of some arms, each a kind of data and a configuration."""
+    found: dict[str, float] = {}
+    for arm in chosen:
+        data, config = arms[arm]
+        found |= first_steps(base, pairs_of(data, base, seed), config, seed, arm)
+    return found

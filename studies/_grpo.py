@@ -19,14 +19,14 @@ from typing import Any
 import torch
 
 from nbkit.envs.arithmetic import ArithmeticVocabulary, correct
-from nbkit.generate import generate
+from nbkit.generate import answer
 from nbkit.recipes.grpo_recipe import (
     Recipe,
     arithmetic_recipe,
     evaluate,
     verifier,
 )
-from nbkit.text.policies_hf import tiny_model
+from nbkit.text.tiny_models import tiny_model
 from nbkit.trainers.grpo import GRPOTrainer
 from nbkit.trainers.grpo.config import GRPOConfig
 from nbkit.trainers.scoring import RewardFunction
@@ -119,15 +119,11 @@ def pass_at_k(model: Any, seed: int, scale: Scale) -> dict[str, float]:
     right = torch.zeros(len(asked))
     for start in range(0, len(asked), 20):
         part = asked[start : start + 20]
-        made = generate(
-            model,
-            [VOCABULARY.encode(problem.prompt) for problem in part],
+        made = answer(
+            model, VOCABULARY, part,
             max_new_tokens=recipe("taught").config.max_new_tokens,
-            eos_ids=VOCABULARY.eos_id,
-            pad_id=VOCABULARY.pad_id,
-            seeds=seed + start,
-            group_size=scale.samples,
-        )
+            seeds=seed + start, group_size=scale.samples,
+        )  # fmt: skip
         each = [problem for problem in part for _ in range(scale.samples)]
         texts = [VOCABULARY.decode(row) for row in made.lists()]
         scores = torch.tensor([correct(p, t) for p, t in zip(each, texts, strict=True)])

@@ -10,8 +10,8 @@ import torch
 
 from nbkit.envs.arithmetic import corpus
 from nbkit.recipes.grpo_recipe import supervised_loss
-from nbkit.recipes.grpo_rewards import PartMarks
 from nbkit.trainers.scoring import RewardFunction
+from studies._flawed_rewards import PartMarks
 from studies._frame import figures
 from studies._grpo import (
     SEEDS,

@@ -20,7 +20,7 @@ import torch
 import typer
 
 from nbkit.envs.arithmetic import solution
-from nbkit.generate import generate
+from nbkit.generate import answer
 from nbkit.recipes.grpo_recipe import arithmetic_recipe, evaluate, verifier
 from nbkit.trainers.grpo import GRPOTrainer
 from studies._arms import Run, run_all
@@ -56,14 +56,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str, d
 
 def clean_share(model: Any, problems: list[Any], limit: int) -> float:
     """Share of sampled texts that a careful or a forgetful pupil could have written."""
-    made = generate(
-        model,
-        [VOCABULARY.encode(problem.prompt) for problem in problems],
-        max_new_tokens=limit,
-        eos_ids=VOCABULARY.eos_id,
-        pad_id=VOCABULARY.pad_id,
-        seeds=1,
-    )
+    made = answer(model, VOCABULARY, problems, max_new_tokens=limit, seeds=1)
     clean = 0
     for problem, row in zip(problems, made.lists(), strict=True):
         text = VOCABULARY.decode(row)

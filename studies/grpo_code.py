@@ -13,10 +13,10 @@ from functools import lru_cache
 from typing import Any
 
 from nbkit.envs.expressions import CodeRewards, FunctionTask, draw_tasks
-from nbkit.recipes.grpo_code import LIMIT, code_trainer, evaluate_code, taught_coder
 from nbkit.rewards.pool import SandboxPool
 from nbkit.trainers.scoring import Completion
 from studies._arms import Arms, Key, Run, by_arm, seed_by_seed
+from studies._code_task import LIMIT, code_trainer, evaluate_code, taught_coder
 from studies._frame import Frame, first_updates
 from studies._grpo import curve
 from studies._grpo_head import HEAD_METRICS, HEAD_TOLERANCES

@@ -24,9 +24,9 @@ import torch
 
 from nbkit.envs.arithmetic import corpus
 from nbkit.recipes.grpo_recipe import supervised_loss, teach
-from nbkit.recipes.grpo_rewards import RandomReward
 from nbkit.trainers.grpo.batch import PromptStream, sample_batch
 from studies._arms import Run
+from studies._flawed_rewards import RandomReward
 from studies._frame import Frame
 from studies._grpo import VOCABULARY, Arm, Scale, curve, recipe, settings
 from studies._grpo_head import HEAD_TOLERANCES, head_of

@@ -14,8 +14,8 @@ same seeds. The arms:
 
 from functools import partial
 
-from nbkit.recipes.grpo_rewards import NoisyVerifier, PartMarks, careless
 from nbkit.trainers.scoring import RewardFunction
+from studies._flawed_rewards import NoisyVerifier, PartMarks, careless
 from studies._frame import Frame
 from studies._grpo import Arm, Scale, recipe, settings
 from studies._grpo_head import HEAD_TOLERANCES, head_of

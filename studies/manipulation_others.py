@@ -27,12 +27,12 @@ import gymnasium as gym
 
 from nbkit.control.actor_critic_batched import make_batched_actor_critic
 from nbkit.control.environments import make_control_env
-from nbkit.recipes.zoo_settings import Linear
 from nbkit.trainers.ppo import PPOTrainer
 from nbkit.trainers.ppo.config import PPOConfig
 from studies import _ppo_head as ppo
 from studies._arms import Arms, by_arm, every
 from studies._frame import Frame, first_updates
+from studies._zoo_settings import Linear
 
 SEEDS = (11, 12, 13)
 BUDGETS = {"FetchReachDense-v4": 70_000, "HalfCheetah-v5": 500_000}

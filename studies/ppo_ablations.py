@@ -21,11 +21,11 @@ from nbkit.advantages import discounted_returns, gae
 from nbkit.control.actor_critic import ActorCritic, make_actor_critic
 from nbkit.control.environments import make_control_env
 from nbkit.control.rollouts import Rollout, collect
-from nbkit.recipes.ppo_settings import CARTPOLE_WIDE, Task
 from nbkit.trainers.ppo import PPOTrainer, evaluate
 from studies import _ppo_head as ppo
 from studies._arms import Arms, Key, Run, by_arm, every
 from studies._frame import Frame, first_updates
+from studies._ppo_settings import CARTPOLE_WIDE, Task
 
 SEEDS = tuple(range(11, 41))
 BUDGET, BASE_LAMBDA = 100_000, 0.95

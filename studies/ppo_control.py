@@ -1,6 +1,6 @@
 """PPO on four tasks of classic control and Box2D: does it learn, on every seed?
 
-Protocol, fixed before the run: the settings of ``nbkit.recipes.ppo_settings``, found on seeds 100
+Protocol, fixed before the run: the settings of ``studies._ppo_settings``, found on seeds 100
 to 105. CartPole-v1 counts as solved at a mean return of 475 over the last 100 episodes, and a run
 stops there; LunarLander-v3 counts as solved at 200, Pendulum-v1 at -200, and both use their whole
 budget. Every policy is then judged on fresh episodes with the most likely action. MountainCar-v0
@@ -13,7 +13,11 @@ from dataclasses import asdict
 from typing import Any
 
 from nbkit.control.environments import make_control_env
-from nbkit.recipes.ppo_settings import (
+from nbkit.trainers.ppo import PPOTrainer, evaluate
+from studies import _ppo_head as ppo
+from studies._arms import Arms, by_arm
+from studies._frame import Frame, first_updates
+from studies._ppo_settings import (
     CARTPOLE,
     LUNAR_LANDER,
     MOUNTAIN_CAR,
@@ -23,10 +27,6 @@ from nbkit.recipes.ppo_settings import (
     PENDULUM,
     Task,
 )
-from nbkit.trainers.ppo import PPOTrainer, evaluate
-from studies import _ppo_head as ppo
-from studies._arms import Arms, by_arm
-from studies._frame import Frame, first_updates
 
 SEEDS = (1, 2, 3, 4, 5)
 # arm: task, how many of the seeds, stop at the threshold?, episodes of the evaluation

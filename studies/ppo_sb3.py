@@ -3,7 +3,7 @@
 Protocol, fixed before the run: CartPole-v1 and Pendulum-v1 with 100,000 steps, LunarLander-v3 with
 400,000, three seeds, each run to the end, the two in turn in one process on one thread.
 Stable-Baselines3 uses the settings of rl-baselines3-zoo (for Pendulum with its state-dependent
-exploration), nbkit those of ``nbkit.recipes.ppo_settings``. Compared: the returns of the episodes
+exploration), nbkit those of ``studies._ppo_settings``. Compared: the returns of the episodes
 as they finish, the last 100, and seconds, of the clock and of the processor.
 """
 
@@ -16,11 +16,11 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 
-from nbkit.recipes.ppo_settings import CARTPOLE, LUNAR_LANDER, PENDULUM, Task
-from nbkit.recipes.zoo_settings import ZOO
 from studies import _ppo_head as ppo
 from studies._arms import Arms, Key, Run
 from studies._frame import Frame, figures, first_updates
+from studies._ppo_settings import CARTPOLE, LUNAR_LANDER, PENDULUM, Task
+from studies._zoo_settings import ZOO
 
 SEEDS = (31, 32, 33)
 TASKS: dict[str, tuple[Task, int]] = {  # task and budget in environment steps

@@ -10,12 +10,12 @@ from functools import lru_cache
 from typing import Any
 
 from nbkit.envs.reviews import ALPHABET
-from nbkit.recipes.review_arms import Arm, pretrained, run_arm
 from nbkit.rewards.text import contains_keyword
 from nbkit.text.vocabulary import CharVocabulary
 from nbkit.trainers.reinforce import ReinforceConfig
 from studies._arms import Arms, Run, seed_by_seed
 from studies._frame import Frame
+from studies._review_arms import Arm, pretrained, run_arm
 
 SEEDS = (51, 52, 53)
 KEYWORD = "great"

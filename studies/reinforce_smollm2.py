@@ -13,10 +13,10 @@ from typing import Any
 import torch
 
 from nbkit.data.pretrained import MODELS
-from nbkit.recipes.stories import TOKENS, held_out, judged, openings, reward_function
 from nbkit.trainers.grpo import GRPOTrainer, variant
 from studies._arms import Arms, Run, seed_by_seed
 from studies._frame import Frame, first_updates
+from studies._stories import TOKENS, held_out, judged, openings, reward_function
 
 MODEL = "smollm2-135m"
 SEEDS = (71, 72, 73)
@@ -93,7 +93,7 @@ def head() -> dict[str, float]:
 
     Such a model writes no words, so that a letter is paid here.
     """
-    from nbkit.text.policies_hf import tiny_model
+    from nbkit.text.tiny_models import tiny_model
     from nbkit.text.vocabulary import CharVocabulary
 
     vocabulary = CharVocabulary(f" ,.{ascii_letters}")

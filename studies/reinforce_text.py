@@ -13,7 +13,6 @@ from typing import Any
 import torch
 
 from nbkit.envs.reviews import ALPHABET, reviews
-from nbkit.recipes.review_arms import Arm, pretrained, run_arm
 from nbkit.rewards.text import (
     contains_keyword,
     keyword_count,
@@ -23,10 +22,11 @@ from nbkit.rewards.text import (
 from nbkit.text.environment import TextEnv
 from nbkit.text.policies import make_policy
 from nbkit.text.vocabulary import CharVocabulary
-from nbkit.trainers.language_model import pretrain
+from nbkit.trainers.pretraining import pretrain
 from nbkit.trainers.reinforce import ReinforceConfig, train
 from studies._arms import Arms, Run, seed_by_seed
 from studies._frame import Frame, figures
+from studies._review_arms import Arm, pretrained, run_arm
 
 SEEDS = (21, 22, 23, 24, 25)
 KEYWORD = "great"

@@ -23,7 +23,7 @@ from nbkit.text.environment import TextEnv
 from nbkit.text.policies import HuggingFacePolicy
 from nbkit.text.rollouts import rollout
 from nbkit.text.vocabulary import CharVocabulary, TokenizerVocabulary
-from nbkit.trainers.language_model import pretrain
+from nbkit.trainers.pretraining import pretrain
 from nbkit.trainers.reinforce import ReinforceConfig, train
 from studies._arms import Arms, Run, by_arm, seed_by_seed
 from studies._frame import Frame, figures

@@ -1,7 +1,9 @@
 """RLHF on the language world: what over-optimisation depends on, and what holds it back.
 
 Protocol, fixed before the run. Each run makes everything from its seed: SFT policy, comparisons,
-reward model, PPO. The hidden judge ("gold") watches and never teaches. Arms:
+reward model, PPO. The hidden judge ("gold") watches and never teaches. The learning rate is a third
+of chapter 21's and the updates are more, because at chapter 21's the KL of runs without a penalty
+jumps by tens of nats from one update to the next (seeds 101 and 102); "rate" repeats that. Arms:
 
 - "pairs": reward models of 100, 500 and 4,000 comparisons, no KL penalty (beta = 0);
 - "size": reward models of three sizes at 4,000 comparisons, beta = 0, each with a body of its own
@@ -9,7 +11,8 @@ reward model, PPO. The hidden judge ("gold") watches and never teaches. Arms:
 - "beta": five prices of a nat at 500 comparisons;
 - "kl": an adaptive price with two targets at 4,000 comparisons, against the fixed one;
 - "value": four starts of the value model at 4,000 comparisons;
-- "details": no missing-EOS penalty at beta = 0, and whitened rewards.
+- "details": no missing-EOS penalty at beta = 0, and whitened rewards;
+- "rate": chapter 21's learning rates, at 500 and 4,000 comparisons, beta = 0.
 
 The runs of "pairs" also give best-of-n curves of the SFT policy under the same reward model.
 One run a process, one thread each.
@@ -29,8 +32,12 @@ from nbkit.trainers.rlhf.evaluation import evaluate, sample_table
 from studies._arms import Arms, every
 from studies._frame import Frame, figures, first_updates
 
-SEEDS = (11, 12, 13)
-BASE = Recipe()
+SEEDS = (11, 12, 13, 14, 15)
+LIVE = Recipe()  # chapter 21's
+BASE = replace(
+    LIVE,
+    rlhf=replace(LIVE.rlhf, updates=120, learning_rate=3e-4, value_learning_rate=1e-3),
+)
 SIZES = {"small": (32, 1), "middle": (64, 2), "large": (128, 3)}
 BETAS = (0.0, 0.02, 0.05, 0.1, 0.2)
 TARGETS = (3.0, 8.0)
@@ -71,6 +78,13 @@ def arms() -> dict[str, dict[str, Any]]:
     found["no missing-EOS penalty"] = {
         "pairs": 500, "rlhf": {**free, "missing_eos_penalty": 0.0},
     }  # fmt: skip
+    found |= {
+        f"rate of chapter 21, pairs {count}": {
+            "pairs": count,
+            "rlhf": {**free, "learning_rate": LIVE.rlhf.learning_rate, "value_learning_rate": None},
+        }
+        for count in (500, 4000)
+    }
     found["whitened rewards"] = {"pairs": 4000, "rlhf": {"whiten_rewards": True}}
     return found
 

@@ -1,5 +1,7 @@
 """The pinned versions: they install on the oldest Python that the project promises."""
 
+import shutil
+import subprocess
 import tomllib
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
@@ -28,6 +30,18 @@ def test_every_pin_takes_the_oldest_python_that_is_promised():
         if wanted and not SpecifierSet(wanted).contains(oldest):
             refused.append(f"{pin.name} wants {wanted}")
     assert known > 100 and not refused
+
+
+def test_an_installation_that_fails_says_what_it_needs(tmp_path):
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    for name in ("pyproject.toml", "constraints.txt", ".venv/bin/python"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    for goal in ("book", "lab"):
+        command = ["make", goal, "PIP=false"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode and "The first installation needs the network" in done.stdout
+        assert not list((tmp_path / ".venv").glob("installed-*"))
 
 
 @pytest.mark.parametrize("pin", PINS, ids=str)

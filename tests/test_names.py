@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 GLOSSARY = ROOT / "book" / "glossary.md"
 # What stands beside other libraries speaks their language.
-OTHERS = ("nbkit/conformance/adapters", "benchmarks")
+OTHERS = ("bookkit/conformance/adapters", "benchmarks")
 CODE = ("nbkit", "studies", "cluster_scripts", "benchmarks")
 
 

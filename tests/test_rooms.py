@@ -1,11 +1,15 @@
 """The order of the rooms: import-linter holds the code to it, and finds what breaks it."""
 
+import importlib
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
+
+from bookkit.site.pictures.rooms import MATHEMATICS, rooms, tools
 
 ROOT = Path(__file__).parents[1]
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
@@ -68,6 +72,24 @@ def test_no_module_is_long() -> None:
     }
     assert len(lengths) > 200
     assert {str(path): lines for path, lines in lengths.items() if lines > 300} == {}
+
+
+def room_of(name: str) -> str:
+    """The room of a dotted name that can be imported."""
+    module, _, attribute = name.rpartition(".")
+    assert hasattr(importlib.import_module(module), attribute), name
+    second = name.split(".")[1]
+    return second if second in {*rooms(), *tools()} else MATHEMATICS
+
+
+def test_a_newcomer_guesses_the_room_of_nineteen_things_in_twenty() -> None:
+    """Guesses are by the words of the table; what moves, or a room that is renamed, shows here."""
+    text = (ROOT / "tests" / "rooms_of_things.yml").read_text(encoding="utf-8")
+    things = yaml.safe_load(text)
+    assert len(things) == 20 == len({one["thing"] for one in things})
+    assert {one["guess"] for one in things} <= {*rooms(), *tools(), MATHEMATICS}
+    missed = [one["thing"] for one in things if one["guess"] != room_of(one["is"])]
+    assert missed == ["the pendulum for many environments at once"]
 
 
 LANGUAGE = ("sft", "reward_model", "dpo", "grpo", "rlhf", "reinforce")

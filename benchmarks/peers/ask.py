@@ -8,9 +8,9 @@ from pathlib import Path
 
 import typer
 
-from nbkit.conformance import check, load_adapter
-from nbkit.conformance.commands import installed_version, quiet
-from nbkit.conformance.parity import compare
+from bookkit.conformance import check, load_adapter
+from bookkit.conformance.commands import installed_version, quiet
+from bookkit.conformance.parity import compare
 
 
 def main(library: str, out: Path, seed: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""The author's answers to claims without evidence beside them: one file a chapter, in book/claims.
+"""The author's answers to claims without evidence beside them: one file per page, in book/claims.
 
 An answer names a sentence as it stands and says why it is right without evidence on its page:
 
@@ -21,8 +21,9 @@ from bookkit.authoring.repository import relative
 from bookkit.authoring.stamp import Finding
 from nbkit.errors import UserError
 
-CHAPTERS = "notebooks"
 ANSWERS = "book/claims"
+# The folders whose pages are held to it, and where in ANSWERS the answers for each stand.
+HELD = {"notebooks": "", "solutions": "solutions", "book": "book"}
 KEYS = {"says", "because"}
 
 
@@ -35,18 +36,19 @@ class Answer:
 
 
 def claim_findings(root: Path, page: Path) -> Iterator[Finding]:
-    """Compare the claims of a chapter with what stands beside them and with the author's answers.
+    """Compare the claims of a page with what stands beside them and with the author's answers.
 
     Args:
         root: the checkout.
-        page: a text page; one that is no chapter has no findings.
+        page: a text page; one outside of the folders of `HELD` has no findings.
 
     Raises:
         UserError: the file of answers or the executed notebook cannot be read.
     """
-    if page.parent != root / CHAPTERS:
+    folder = relative(page.parent, root)
+    if folder not in HELD:
         return
-    name, answers_file = relative(page, root), _answers_file(root, page.stem)
+    name, answers_file = relative(page, root), answers_of(root, page)
     answers_name = relative(answers_file, root)
     blocks = list(blocks_of(page.read_text(encoding="utf-8")))
     answers = Counter(answer.says for answer in read_answers(answers_file, answers_name))
@@ -68,12 +70,18 @@ def claim_findings(root: Path, page: Path) -> Iterator[Finding]:
             yield Finding(answers_name, f"it answers {times} times: {sentence}", "keep one answer")
 
 
-def answers_without_chapter(root: Path) -> Iterator[Finding]:
-    """Find files of answers whose chapter is gone."""
-    for path in sorted((root / ANSWERS).glob("*.yml")):
-        if not (root / CHAPTERS / f"{path.stem}.md").exists():
-            name = relative(path, root)
-            yield Finding(name, f"there is no {CHAPTERS}/{path.stem}.md", "remove or rename it")
+def answers_without_page(root: Path) -> Iterator[Finding]:
+    """Find files of answers whose page is gone."""
+    for folder, place in HELD.items():
+        for path in sorted((root / ANSWERS / place).glob("*.yml")):
+            if not (root / folder / f"{path.stem}.md").exists():
+                name = relative(path, root)
+                yield Finding(name, f"there is no {folder}/{path.stem}.md", "remove or rename it")
+
+
+def answers_of(root: Path, page: Path) -> Path:
+    """The file with the answers for a page of one of the folders of `HELD`."""
+    return root / ANSWERS / HELD[relative(page.parent, root)] / f"{page.stem}.yml"
 
 
 def read_answers(path: Path, name: str) -> list[Answer]:
@@ -97,10 +105,6 @@ def read_answers(path: Path, name: str) -> list[Answer]:
                 f"{name}: answer {number} needs the keys `says` and `because`, both with words"
             )
     return [Answer(_plain(entry["says"]), _plain(entry["because"])) for entry in entries]
-
-
-def _answers_file(root: Path, stem: str) -> Path:
-    return root / ANSWERS / f"{stem}.yml"
 
 
 def _outputs(page: Path, root: Path, blocks: Sequence[Block]) -> list[str]:

@@ -6,16 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bookkit.authoring.blocks import Block
+from bookkit.authoring.claim_words import claim_words
 from bookkit.authoring.prose import MATH, Line, line_of
 from bookkit.authoring.quoted_numbers import Numbers, measured_numbers
 
-COMPARISON = re.compile(
-    r"\b(?:faster|fastest|slower|slowest|better|best(?![- ]of\b)|worse|worst|cheaper|cheapest|"
-    r"dearer|dearest|easier|easiest|harder|hardest|stronger|weaker|safer|never|always|hardly|"
-    r"rarely|seldom|often|usually|mostly|mainly|beats?|outperform\w*|(?<!at )most|fewer|"
-    r"(?:more|less) \w+ than)\b",
-    re.IGNORECASE,
-)
 # What shows something: an assertion, a recorded figure, a picture, a table, a print.
 EVIDENCE = re.compile(
     r"^\s*assert\b|assert_close\(|assert_allclose\(|nbkit\.(?:record|measured|check)\(|\bplots\.(?!use_style)|"
@@ -31,6 +25,11 @@ CITATION = re.compile(r"\[-?@[^\]]+\]")
 MARKER = re.compile(r"^\s*(?:[-*+]|\d+\.|:)\s+")
 NOT_A_CLAIM = {"run-card", "exercise"}
 TASKS = ("**Further exercises", "**Further reading", "**Predict")
+GOAL = "**Goal:**"
+# The line under an exercise's heading: its name, its difficulty and how long it takes.
+EXERCISE_HEAD = re.compile(r"^`[\w.]+` · difficulty ")
+BY_HAND = "**By hand.**"
+CHECK = re.compile(r"\bnbkit\.check\(")
 
 
 @dataclass(frozen=True)
@@ -51,9 +50,11 @@ class Claim:
 def unshown_claims(blocks: Sequence[Block], outputs: Sequence[str]) -> Iterator[Claim]:
     """Find the sentences of a page that claim something without evidence beside them.
 
-    A comparison wants a cell or an equation that shows something directly before or after its
-    paragraph; a number wants to be in a cell, an output or an equation of its section. A sentence
-    that cites a source or points to a page, a section or an equation needs neither.
+    A comparison, and a cause that is not called a guess, want a cell or an equation that shows
+    something directly before or after their paragraph; hints and worked examples stand beside the
+    check of their exercise. A number wants to be in a cell, an output or an equation of its
+    section. A sentence that cites a source or points to a page, a section or an equation needs
+    neither.
 
     Args:
         blocks: the page, in order.
@@ -65,12 +66,12 @@ def unshown_claims(blocks: Sequence[Block], outputs: Sequence[str]) -> Iterator[
         section += block.kind == "heading"
         if not _claims(block):
             continue
-        beside = stands_beside_evidence(blocks, position)
+        beside = stands_beside_evidence(blocks, position) or leads_to_check(blocks, position)
         for number, sentence in sentences_of(block):
             line = line_of(number, sentence)
-            if sentence.rstrip("*_)").endswith("?") or _points_elsewhere(line):
+            if _asks(sentence) or _points_elsewhere(line):
                 continue
-            words = [] if beside else COMPARISON.findall(line.words)
+            words = [] if beside else claim_words(line.words)
             words += [
                 number
                 for number, share in measured_numbers(line.words)
@@ -109,6 +110,19 @@ def stands_beside_evidence(blocks: Sequence[Block], position: int) -> bool:
     )
 
 
+def leads_to_check(blocks: Sequence[Block], position: int) -> bool:
+    """Whether a paragraph is a hint or a worked example of an exercise that is checked below it."""
+    block = blocks[position]
+    if not (block.folded or block.text.startswith(BY_HAND)):
+        return False
+    for later in blocks[position + 1 :]:
+        if later.kind == "heading":
+            return False
+        if later.kind == "cell" and CHECK.search(later.text):
+            return True
+    return False
+
+
 def _neighbour(blocks: Sequence[Block], position: int, step: int) -> Block | None:
     """The next block that is no item of the same list."""
     in_list = MARKER.match(blocks[position].text) is not None
@@ -142,7 +156,13 @@ def _claims(block: Block) -> bool:
         block.kind == "prose"
         and not NOT_A_CLAIM.intersection(block.inside)
         and not block.text.startswith(TASKS)
+        and EXERCISE_HEAD.match(block.text) is None
     )
+
+
+def _asks(sentence: str) -> bool:
+    """Whether a sentence is a question or the goal of an exercise."""
+    return sentence.startswith(GOAL) or sentence.rstrip("*_)").endswith("?")
 
 
 def _shows(block: Block) -> bool:

@@ -20,7 +20,7 @@ HEAD = "head"
 FRAME = {"studies": {"main", HEAD, "STUDY", "TOLERANCES", "HEAD_UPDATES", "HEAD_TOLERANCE"}}
 PLUMBING = (
     "bookkit.",
-    *("nbkit.runs.provenance.", "nbkit.runs.code_tree.", "nbkit.runs.checkout.", "nbkit.errors."),
+    *("nbkit.runs.provenance.", "nbkit.runs.code_tree.", "bookkit.checkout.", "nbkit.errors."),
     # where these stood when older results were recorded
     *("nbkit.authoring.", "nbkit.provenance.", "nbkit.code_tree.", "nbkit.cli."),
     # the names that pages use, each loaded from its own module

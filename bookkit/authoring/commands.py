@@ -23,7 +23,7 @@ def execute(
     """Rerun stale pages in fresh kernels and store their outputs beside them."""
     from bookkit.authoring.execute import execute as run
     from bookkit.authoring.page import find_pages, select_pages
-    from nbkit.runs.checkout import find_root
+    from bookkit.checkout import find_root
 
     root = find_root()
     chosen = select_pages(root, pages) if pages else find_pages(root)
@@ -49,7 +49,7 @@ def stamp(
     from bookkit.authoring.page import find_pages
     from bookkit.authoring.repository import chapter_number, notebooks, require_chapter
     from bookkit.authoring.stamp import age, check_orphans, check_page, processors
-    from nbkit.runs.checkout import find_root
+    from bookkit.checkout import find_root
     from nbkit.runs.provenance import processor_name
 
     root = find_root()
@@ -73,7 +73,7 @@ def sync(pages: Pages = None) -> None:
     """Take what was edited in notebooks back into their text pages, losing nothing."""
     from bookkit.authoring import sync as tool
     from bookkit.authoring.page import find_pages, select_pages
-    from nbkit.runs.checkout import find_root
+    from bookkit.checkout import find_root
 
     root = find_root()
     names = pages or []
@@ -104,7 +104,7 @@ def tangle(
     from bookkit.authoring import tangle as tool
     from bookkit.authoring.page import find_pages
     from bookkit.authoring.repository import chapter_number, require_chapter
-    from nbkit.runs.checkout import find_root
+    from bookkit.checkout import find_root
 
     root = find_root()
     require_chapter(root, chapter)
@@ -123,10 +123,10 @@ def lint_prose(
     files: Annotated[list[Path] | None, typer.Argument(help="Default: all prose.")] = None,
 ) -> None:
     """Check prose: what it names exists, what it claims is shown, spelling and reading times."""
-    from bookkit.authoring.claim_answers import answers_without_chapter
+    from bookkit.authoring.claim_answers import answers_without_page
     from bookkit.authoring.lint import Linter, prose_files
+    from bookkit.checkout import find_root
     from bookkit.cli import root_group
-    from nbkit.runs.checkout import find_root
 
     root = find_root()
     chosen = [path.resolve() for path in files] if files else prose_files(root)
@@ -136,7 +136,7 @@ def lint_prose(
     linter = Linter(root, root_group())
     findings = [finding for path in chosen for finding in linter.lint(path)]
     if not files:
-        findings += answers_without_chapter(root)
+        findings += answers_without_page(root)
     report(findings, f"{len(chosen)} files of prose are in order")
 
 
@@ -159,7 +159,7 @@ def test(
     from bookkit.authoring.repository import require_chapter
     from bookkit.authoring.suite.choice import KINDS
     from bookkit.authoring.suite.run import run_suite
-    from nbkit.runs.checkout import find_root
+    from bookkit.checkout import find_root
 
     unknown = sorted(set(only or []) - set(KINDS))
     if unknown:
@@ -172,16 +172,21 @@ def test(
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def lab(context: typer.Context) -> None:
+def lab(
+    context: typer.Context,
+    texts: Annotated[
+        bool, typer.Option("--texts", help="List text pages too, beside their notebooks.")
+    ] = False,
+) -> None:
     """Open the book in JupyterLab. Further arguments go to JupyterLab, as in `--no-browser`."""
     from importlib.util import find_spec
 
     from bookkit.authoring.lab import start
-    from nbkit.runs.checkout import find_root
+    from bookkit.checkout import find_root
 
     if find_spec("jupyterlab") is None:
         raise UserError("JupyterLab is not installed here; `make lab` installs it")
-    start(find_root(), context.args)
+    start(find_root(), context.args, texts=texts)
 
 
 def say(line: str) -> None:

@@ -13,7 +13,7 @@ from bookkit.authoring.environment import page_environment, python_command
 from bookkit.authoring.jobs import Job, Outcome, run_jobs
 from bookkit.authoring.measured import stored_draws, with_ranges
 from bookkit.authoring.notebook_file import notebook_text
-from bookkit.authoring.page import Content, Page, notebook_of_content
+from bookkit.authoring.page import Content, Page, notebook_of_content, shows_what_is_written
 from bookkit.authoring.record import RecordMismatch, stored_records
 from bookkit.authoring.repository import write_atomically
 from bookkit.authoring.stamp import (
@@ -34,7 +34,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Report:
-    """What became of one page: "fresh", "paired" (only prose had changed), "run" or "failed"."""
+    """What became of one page: "fresh", "paired" (its code runs as before), "run" or "failed"."""
 
     page: Page
     state: str
@@ -45,8 +45,9 @@ class Report:
 def execute(pages: list[Page], *, force: bool, workers: int, say: Say) -> list[Report]:
     """Bring pages up to date.
 
-    A page whose code, modules and files are unchanged is not rerun: if only its prose changed, the
-    notebook gets the new prose and keeps its outputs. A page that fails keeps its old notebook.
+    A page whose code, modules and files are unchanged is not rerun: if its prose changed, or the
+    form of its code, the notebook gets the new text and keeps its outputs. A page that fails keeps
+    its old notebook.
 
     Args:
         pages: which pages.
@@ -64,7 +65,7 @@ def execute(pages: list[Page], *, force: bool, workers: int, say: Say) -> list[R
         state = "stale" if force else _freshness(page)
         if state == "prose":
             _pair(page)
-            say(f"{page.name}: only its prose changed; its outputs are kept")
+            say(f"{page.name}: what runs has not changed; its outputs are kept")
             reports[page.name] = Report(page, "paired")
         elif state == "fresh":
             reports[page.name] = Report(page, "fresh")
@@ -92,6 +93,8 @@ def _freshness(page: Page) -> str:
     content = page.content()
     if changes(page, content, stamp) or outputs_digest(notebook) != stamp["outputs"]:
         return "stale"
+    if not shows_what_is_written(notebook, content, page.macros()):
+        return "prose"
     return "fresh" if content.text_digest == stamp["text"] else "prose"
 
 
@@ -209,7 +212,7 @@ def _store(
     outputs: list[list[dict[str, Any]]],
     stamp: Callable[[dict[str, Any]], dict[str, Any]],
 ) -> dict[str, Any]:
-    notebook = notebook_of_content(content, key=page.name)
+    notebook = notebook_of_content(content, key=page.name, macros=page.macros())
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     for cell, cell_outputs in zip(code, outputs, strict=True):
         cell["outputs"] = cell_outputs

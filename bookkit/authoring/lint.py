@@ -7,6 +7,9 @@ from typing import Any
 from urllib.parse import unquote
 
 from bookkit.authoring.claim_answers import claim_findings
+from bookkit.authoring.code_width import width_findings
+from bookkit.authoring.idioms import translated_words
+from bookkit.authoring.landing import LANDING, landing_findings
 from bookkit.authoring.names import Names
 from bookkit.authoring.prose import Line, prose_lines
 from bookkit.authoring.repository import markdown_files, relative
@@ -70,7 +73,14 @@ class Linter:
             for number, line in enumerate(text.splitlines(), start=1)
             for gap in UNFILLED.findall(line)
         ]
-        found += [*claim_findings(self.root, path), *card_findings(self.root, path)]
+        found += [
+            Finding(name, f"{words!r} reads as translated", f"write: {better}", number)
+            for number, words, better in translated_words(text)
+        ]
+        for rule_of_page in (claim_findings, card_findings, width_findings):
+            found += rule_of_page(self.root, path)
+        if name == LANDING:
+            found += landing_findings(self.root)
         return sorted(found, key=lambda finding: finding.line or 0)
 
     def _codes(self, line: Line, path: Path) -> Iterator[Problem]:

@@ -3,16 +3,20 @@
 Both are read into the same form, `Content`, so that they can be compared cell by cell.
 """
 
+import ast
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from bookkit.authoring.macros import macros_of, show_in, written_in, written_out
 from bookkit.authoring.notebook_file import _first_line, join, pasted_cell, read_notebook
 from bookkit.authoring.quick import jupytext
+from bookkit.authoring.reach.digests import code_digest
 from bookkit.authoring.repository import relative, text_pages
 from nbkit.errors import UserError
 from nbkit.runs.sha256 import text_digest
@@ -22,6 +26,8 @@ TEXT_FORMAT = "md:myst"
 TOOL_KEYS = ("jupytext", "kernelspec", "nbkit", "language_info")
 FRONT_MATTER_ROLE = "front-matter"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+# Code that may print the lines of a program, or its docstrings.
+SEES_TEXT = ("getsource", "getdoc", "__doc__", "help(", "traceback")
 # Metadata of cells that editors write and nobody means.
 VOLATILE_CELL_KEYS = {"execution", "collapsed", "scrolled", "editable", "slideshow", "jupyter"}
 
@@ -59,8 +65,8 @@ class Content:
 
     @property
     def code_digest(self) -> str:
-        """SHA-256 of what runs: the sources of the code cells, in order."""
-        return digest([cell.source for cell in self.code_cells])
+        """SHA-256 of what runs: the code cells in order, without docstrings, comments, format."""
+        return digest([what_runs(cell) for cell in self.code_cells])
 
     @property
     def code_cells(self) -> list[Cell]:
@@ -97,6 +103,10 @@ class Page:
             UserError: the file cannot be read as MyST text with a YAML front matter.
         """
         return content_of_text(self.text.read_text(encoding="utf-8"), self.name)
+
+    def macros(self) -> dict[str, str]:
+        """The macros of the book's formulas."""
+        return macros_of(self.root)
 
     def stored(self) -> dict[str, Any] | None:
         """Read the executed notebook as a plain dict; None where there is none.
@@ -185,17 +195,21 @@ def content_of_notebook(notebook: dict[str, Any], name: str) -> Content:
             continue
         if not source.strip():
             continue
-        kept = {k: v for k, v in _plain(cell["metadata"]).items() if k not in VOLATILE_CELL_KEYS}
+        source, metadata_of_cell = written_in(source, _plain(cell["metadata"]))
+        kept = {k: v for k, v in metadata_of_cell.items() if k not in VOLATILE_CELL_KEYS}
         cells.append(Cell(cell["cell_type"], source.strip("\n"), kept))
     return Content(front, settings, tuple(cells))
 
 
-def notebook_of_content(content: Content, *, key: str) -> dict[str, Any]:
+def notebook_of_content(
+    content: Content, *, key: str, macros: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """Build a notebook without outputs, in the form that is stored.
 
     Args:
         content: what the page says.
         key: the page's path; it makes the cell ids unique in the book, as mystmd wants them.
+        macros: of the book's formulas; they are written out.
     """
     cells = []
     if content.front:
@@ -204,10 +218,27 @@ def notebook_of_content(content: Content, *, key: str) -> dict[str, Any]:
     cells += [_cell(cell.kind, cell.source, dict(cell.metadata)) for cell in content.cells]
     for cell, identifier in zip(cells, _cell_ids(key, cells), strict=True):
         cell["id"] = identifier
+        if cell["cell_type"] == "markdown" and not is_front_matter(cell):
+            show_in(cell, written_out(cell["source"], macros or {}))
     metadata: dict[str, Any] = {"kernelspec": dict(KERNEL), "language_info": {"name": "python"}}
     if content.settings:
         metadata["nbkit"] = dict(content.settings)
     return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+
+
+def shows_what_is_written(
+    notebook: dict[str, Any], content: Content, macros: Mapping[str, str]
+) -> bool:
+    """Whether the formulas of a stored notebook are those of the text, its macros written out."""
+    wanted = notebook_of_content(content, key="", macros=macros)
+    return shown_texts(notebook) == shown_texts(wanted)
+
+
+def shown_texts(notebook: dict[str, Any]) -> list[str]:
+    """What the Markdown cells of a notebook show, in order, the front matter left out."""
+    cells = (c for c in notebook["cells"] if c["cell_type"] == "markdown")
+    sources = [join(cell["source"]).strip("\n") for cell in cells if not is_front_matter(cell)]
+    return [source for source in sources if source.strip()]
 
 
 def is_front_matter(cell: dict[str, Any]) -> bool:
@@ -219,6 +250,16 @@ def digest(value: Any) -> str:
     """SHA-256 of plain data, independent of the order of keys."""
     data = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
     return text_digest(data)
+
+
+def what_runs(cell: Cell) -> str:
+    """A digest of a code cell's syntax; its text where an output could show how it is written."""
+    if "raises-exception" in cell.tags or any(word in cell.source for word in SEES_TEXT):
+        return cell.source
+    try:
+        return code_digest([ast.parse(cell.source)])
+    except SyntaxError:  # a magic of IPython, which may hand on the text
+        return cell.source
 
 
 def _cell(kind: str, source: str, metadata: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from bookkit.authoring.notebook_file import join
+from bookkit.exercises.prediction_plot import PREDICTION_MIME
 
 UNITS = (
     r"%|per ?cent\b|percentage points?\b|points?\b|×|times\b|[kMGT]i?B\b|bytes?\b|TFLOPS|[nµm]?s\b|"
@@ -91,5 +92,5 @@ def _texts(output: dict[str, Any]) -> Iterator[str]:
     for mime, value in output.get("data", {}).items():
         if mime.startswith("text/"):
             yield MARKUP.sub(" ", FIGURE.sub("", join(value)))
-        elif mime.endswith("json"):
+        elif mime.endswith("json") and mime != PREDICTION_MIME:  # a curve proves no number
             yield json.dumps(value)

@@ -1,4 +1,4 @@
-"""The reading times that run cards and the landing page state, against those that are counted."""
+"""The reading times that run cards state, against those that are counted."""
 
 import re
 from collections.abc import Iterator
@@ -12,16 +12,13 @@ from bookkit.authoring.reading_time import (
 from bookkit.authoring.repository import relative
 from bookkit.authoring.stamp import Finding
 
-LANDING = "book/index.md"
 RULE = f"({WORDS_A_MINUTE} words and {CODE_LINES_A_MINUTE} lines of code a minute)"
 RUN_CARD = re.compile(r"^:class: run-card$", re.MULTILINE)
 STATED = re.compile(r"^: (\d+) minutes of reading(?: on the core path)? (\([^)]*\))", re.MULTILINE)
-READ_LINK = re.compile(r"^:link: (\S+)\.ipynb$")
-READ_MINUTES = re.compile(r"^(\d+) min to read\b")
 
 
 def card_findings(root: Path, page: Path) -> Iterator[Finding]:
-    """Compare the stated reading time of a page, or of the landing page's cards, with the counted.
+    """Compare the stated reading time of a page with the counted one.
 
     Args:
         root: the checkout.
@@ -29,9 +26,6 @@ def card_findings(root: Path, page: Path) -> Iterator[Finding]:
     """
     name = relative(page, root)
     text = page.read_text(encoding="utf-8")
-    if name == LANDING:
-        yield from _landing_findings(page, name, text)
-        return
     card = RUN_CARD.search(text)
     if card is None:
         return
@@ -47,18 +41,3 @@ def card_findings(root: Path, page: Path) -> Iterator[Finding]:
         yield Finding(name, problem, f"write {right} minutes", line)
     elif stated[2] != RULE:
         yield Finding(name, f"its run card counts by {stated[2]}", f"write {RULE}", line)
-
-
-def _landing_findings(page: Path, name: str, text: str) -> Iterator[Finding]:
-    chapter: Path | None = None
-    for number, line in enumerate(text.splitlines(), start=1):
-        link, minutes = READ_LINK.match(line), READ_MINUTES.match(line)
-        if line.startswith(":::{"):
-            chapter = None
-        elif link:
-            chapter = page.parent / f"{link[1]}.md"
-        elif minutes and chapter is not None and chapter.exists():
-            right = reading_time(chapter.read_text(encoding="utf-8")).minutes
-            if int(minutes[1]) != right:
-                problem = f"{minutes[1]} min to read is stated for {chapter.name}"
-                yield Finding(name, f"{problem}, counted are {right}", f"write {right} min", number)

@@ -106,6 +106,7 @@ def run(
         kernel_name="python3",
         extra_arguments=["--log-level=ERROR"],
         timeout=None,
+        startup_timeout=10**6,  # the watch below ends a kernel that computes nothing
         allow_errors=allow_errors,
         record_timing=False,
         coalesce_streams=True,

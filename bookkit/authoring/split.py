@@ -5,7 +5,8 @@ becomes of a cell:
 
 - `solution`: a code cell that the learner writes; it becomes a stub.
 - `solution-only`: a cell that the exercise leaves out.
-- `try-it`: a code cell that uses what the learner writes, so it fails until that is written.
+- `try-it`: a code cell that uses what the learner writes, so it fails until that is written; the
+  exercise also tags it `raises-exception`, so that Run All goes on behind it.
 
 Every other cell is copied as it is.
 """
@@ -23,6 +24,7 @@ from bookkit.authoring.page import (
     content_of_notebook,
     digest,
     notebook_of_content,
+    shown_texts,
 )
 from bookkit.authoring.repository import notebooks, relative, write_atomically
 from bookkit.authoring.stamp import Finding
@@ -32,6 +34,7 @@ from nbkit.errors import UserError
 SOLUTION = "solution"
 SOLUTION_ONLY = "solution-only"
 TRY_IT = "try-it"
+GOES_ON = "raises-exception"  # Jupyter's own tag: Run All does not stop at an error of this cell
 MEND = "run `nbkit exercises split`"
 LABEL = re.compile(r"^\(([^)\s]+)\)=\s*$|^:(?:label|name):\s*(\S+)", flags=re.MULTILINE)
 
@@ -61,7 +64,7 @@ class Exercise:
             UserError: a cell of the solution cannot be cut; the message names the cell.
         """
         content = exercise_content(self.solution.content(), self.solution.name)
-        notebook = notebook_of_content(content, key=self.name)
+        notebook = notebook_of_content(content, key=self.name, macros=self.solution.macros())
         notebook["metadata"]["nbkit"] = {
             "exercise": {"source": self.solution.name, "digest": _digest(content)}
         }
@@ -76,7 +79,8 @@ class Exercise:
         return self._state_of(self.beside)
 
     def _state_of(self, path: Path) -> str:
-        wanted = self.wanted()["metadata"]["nbkit"]["exercise"]
+        made = self.wanted()
+        wanted = made["metadata"]["nbkit"]["exercise"]
         name = relative(path, self.root)
         there = read_notebook(path, name)
         if there is None:
@@ -85,7 +89,7 @@ class Exercise:
             return "edited"
         found = _digest(content_of_notebook(there, name))
         if found == wanted["digest"]:
-            return "current"
+            return "current" if shown_texts(there) == shown_texts(made) else "outdated"
         recorded = there["metadata"].get("nbkit", {}).get("exercise", {}).get("digest")
         return "outdated" if found == recorded else "edited"
 
@@ -181,6 +185,8 @@ def exercise_content(solution: Content, name: str) -> Content:
 
 
 def _cut(cell: Cell) -> Cell:
+    if cell.kind == "code" and TRY_IT in cell.tags:
+        cell = replace(cell, metadata=cell.metadata | {"tags": [*cell.tags, GOES_ON]})
     if cell.kind != "code" or not (SOLUTION in cell.tags or has_markers(cell.source)):
         return cell
     tags = [tag for tag in cell.tags if tag != SOLUTION]

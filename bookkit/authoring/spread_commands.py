@@ -10,7 +10,7 @@ from bookkit.authoring.measured import spread_findings
 from bookkit.authoring.page import Page, select_pages
 from bookkit.authoring.spread import Measured, measure, storable, store
 from bookkit.authoring.spread_report import print_measured
-from nbkit.runs.checkout import find_root
+from bookkit.checkout import find_root
 
 app = typer.Typer(no_args_is_help=True)
 

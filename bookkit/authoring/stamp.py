@@ -10,7 +10,14 @@ from typing import Any
 from bookkit.authoring.clean import large_figures
 from bookkit.authoring.measured import spread_findings, stored_draws
 from bookkit.authoring.output_digests import draws_digest, outputs_digest
-from bookkit.authoring.page import KERNEL, Content, Page, content_of_notebook, header_of
+from bookkit.authoring.page import (
+    KERNEL,
+    Content,
+    Page,
+    content_of_notebook,
+    header_of,
+    shows_what_is_written,
+)
 from bookkit.authoring.proof import aged, installed_versions, proof_context
 from bookkit.authoring.reach import Finder, Reach
 from bookkit.authoring.reach.digests import file_digest
@@ -187,7 +194,10 @@ def _check_pair(page: Page) -> list[Finding]:
     if changed:
         found.append(Finding(page.name, f"stale: {', '.join(changed)} changed", rerun))
     elif side == "text":
-        found.append(Finding(page.name, "stale: its prose changed", rerun))
+        found.append(Finding(page.name, "stale: its prose or the form of its code changed", rerun))
+    elif not shows_what_is_written(notebook, content, page.macros()):
+        problem = "its formulas are not the text's with every macro of myst.yml written out"
+        found.append(Finding(page.notebook_name, problem, rerun))
     if outputs_digest(notebook) != stamp["outputs"]:
         found.append(Finding(page.notebook_name, "its outputs were edited after execution", rerun))
     if "draws" in stamp and draws_digest(notebook) != stamp["draws"]:

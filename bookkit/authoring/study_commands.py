@@ -43,7 +43,7 @@ def study(
 
     What stands behind the name and is not listed below goes to the study, as `--jobs 8`.
     """
-    from nbkit.runs.checkout import find_root
+    from bookkit.checkout import find_root
 
     root = find_root()
     if stale or verify or backfill:

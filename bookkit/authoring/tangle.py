@@ -44,6 +44,7 @@ from pathlib import Path
 
 import yaml
 from pydantic import TypeAdapter
+from torch.distributed.elastic.multiprocessing.errors import record
 
 {{ imports }}
 
@@ -52,7 +53,7 @@ from pydantic import TypeAdapter
 
 if __name__ == "__main__":
     given = yaml.safe_load(Path(sys.argv[1]).read_text()) if len(sys.argv) > 1 else {}
-    main(TypeAdapter(Config).validate_python(given))
+    record(main)(TypeAdapter(Config).validate_python(given))  # torchrun shows a failure's traceback
 '''
 )
 

@@ -1,6 +1,5 @@
 """All the questions of one check, with their answers."""
 
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,10 +13,12 @@ from torch import Tensor
 from bookkit.exercises.compare import Problem, find_problem
 from bookkit.exercises.draw import Draw
 from bookkit.exercises.exercise import Case, Exercise, Mutant
-from bookkit.exercises.limits import TimeLimitReached
+from bookkit.exercises.limits import TimeLimitReached, processor_seconds
 from bookkit.exercises.observe import Observation, cast, observe, random_state_kept
 from bookkit.exercises.oracle import ask, cotangents, expected_gradients
+from bookkit.exercises.special import special_cases
 from bookkit.exercises.tree import tensors_in
+from bookkit.exercises.wide import wide_cases
 
 FLOAT32_EVERY = 4
 
@@ -46,7 +47,7 @@ class Finding:
 
 
 class Bench:
-    """The edges and the fresh cases that a seed gives.
+    """The edges and the fresh cases that a seed gives, wide ones among them.
 
     Edges, and every fourth fresh case, are asked in float32 and float64, the others in float64;
     inputs without a floating tensor are asked once. Gradients are compared in float64 only.
@@ -66,6 +67,10 @@ class Bench:
             for i in range(count)
             for case in [exercise.cases(Draw(seed * 1000 + i, 1 + (6 * i) // count))]
             for dtype in precisions(case, both=i % FLOAT32_EVERY == 0)
+        ]
+        self.drawn += [
+            prepare(exercise, case, torch.float64, is_edge=False)
+            for case in (made_cases(exercise, seed) if count else [])
         ]
         self.runs = [*edge_runs(exercise), *self.drawn]
 
@@ -88,6 +93,11 @@ class Bench:
             ]
             for mutant in self.exercise.mutants
         }
+
+
+def made_cases(exercise: Exercise, seed: int) -> list[Case]:
+    """Drawn cases that were changed: to far entries and holes, to special values."""
+    return [*wide_cases(exercise, seed), *special_cases(exercise, seed)]
 
 
 def precisions(case: Case, *, both: bool) -> tuple[torch.dtype, ...]:
@@ -136,10 +146,10 @@ def judge_quietly(exercise: Exercise, runs: Sequence[Run], mutant: Mutant) -> li
 def judge(exercise: Exercise, runs: Sequence[Run], function: Callable[..., Any]) -> list[Finding]:
     """Run a function; stops early when its time is up or when it is not written yet."""
     findings: list[Finding] = []
-    deadline = time.monotonic() + exercise.time_limit_s
+    began = processor_seconds()
     with random_state_kept():
         for run in runs:
-            left = deadline - time.monotonic()
+            left = exercise.time_limit_s - (processor_seconds() - began)
             seen = observe(exercise, function, run.inputs, run.weights, left)
             problem = find_problem(exercise, seen, run.answers, run.gradients, run.dtype)
             findings.append(Finding(run, seen, problem))

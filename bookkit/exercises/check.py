@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from bookkit.exercises.bench import Bench, first_failure
+from bookkit.exercises.bench import Bench, Finding, first_failure
 from bookkit.exercises.diagnose import learners_line, name_mistakes
 from bookkit.exercises.exercise import Exercise, call_with_inputs
 from bookkit.exercises.progress import note_attempt
 from bookkit.exercises.registry import get_exercise
 from bookkit.exercises.report import failed, passed
-from bookkit.exercises.verdict import Block, CheckResult, as_html, as_text, show
+from bookkit.exercises.standing import standing_line
+from bookkit.exercises.verdict import Block, CheckResult, as_html, as_text, show, with_line
 
 
 class CheckFailed(AssertionError):  # noqa: N818 (a name that the outside uses)
@@ -46,15 +47,17 @@ def check(
         TypeError: the arguments are not an id and a function.
         CheckFailed: under ``NBKIT_STRICT=1``, if the function is wrong or not written yet.
     """
+    started = time.perf_counter()
     exercise = _valid(exercise_id, function)
     seed = random.SystemRandom().randrange(1, 1_000_000) if seed is None else seed
-    result = verdict_on(Bench(exercise, seed), function)
+    result = verdict_on(Bench(exercise, seed), function, started=started)
+    if not is_strict() and result.message[:1] != "○":
+        kept = note_attempt(exercise.id, result.passed)
+        if result.passed and kept is not None:
+            result = with_line(result, standing_line(exercise.id, exercise.chapter, kept))
     show(result)
-    if is_strict():
-        if not result.passed:
-            raise CheckFailed(result)
-    elif result.message[:1] != "○":
-        note_attempt(exercise.id, result.passed)
+    if is_strict() and not result.passed:
+        raise CheckFailed(result)
     return result
 
 
@@ -70,11 +73,40 @@ def _valid(exercise_id: object, function: object) -> Exercise:
     return exercise
 
 
-def verdict_on(bench: Bench, function: Callable[..., Any]) -> CheckResult:
-    """Judge a function on a bench without printing or recording anything."""
-    exercise, started = bench.exercise, time.perf_counter()
-    misfit = _signature_misfit(exercise, bench, function)
+def verdict_on(
+    bench: Bench, function: Callable[..., Any], *, started: float | None = None
+) -> CheckResult:
+    """Judge a function on a bench without printing or recording anything.
+
+    Args:
+        bench: the questions.
+        function: the learner's.
+        started: of ``time.perf_counter``, when the check began; default now.
+    """
+    started = time.perf_counter() if started is None else started
+    misfit = signature_misfit(question_names(bench), function)
     findings = [] if misfit else bench.judge(function)
+    return verdict_of(bench, findings, misfit, function, started=started)
+
+
+def verdict_of(
+    bench: Bench,
+    findings: list[Finding],
+    misfit: str | None,
+    function: Callable[..., Any],
+    *,
+    started: float,
+) -> CheckResult:
+    """Put findings into words, wherever the function ran.
+
+    Args:
+        bench: the questions.
+        findings: what the function did with each.
+        misfit: why the function cannot be called as the exercise says, or None.
+        function: gives its name and the lines of its own file.
+        started: of ``time.perf_counter``, when the check began.
+    """
+    exercise = bench.exercise
     failure = first_failure(findings)
     mistakes: list[str] = []
     if misfit:
@@ -104,10 +136,17 @@ def verdict_on(bench: Bench, function: Callable[..., Any]) -> CheckResult:
     )
 
 
-def _signature_misfit(exercise: Exercise, bench: Bench, function: Callable[..., Any]) -> str | None:
-    if exercise.call is not call_with_inputs:
+def question_names(bench: Bench) -> list[str]:
+    """The names of the inputs that are handed over by position; none where the call is another."""
+    if bench.exercise.call is not call_with_inputs:
+        return []
+    return [n for n in bench.runs[0].case.inputs if n not in bench.exercise.hidden]
+
+
+def signature_misfit(names: list[str], function: Callable[..., Any]) -> str | None:
+    """Why a function cannot take inputs with these names by position, or None."""
+    if not names:
         return None
-    names = [n for n in bench.runs[0].case.inputs if n not in exercise.hidden]
     try:
         signature = inspect.signature(function)
         signature.bind(*names)

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from bookkit.exercises.builds import BuildPlace
     from bookkit.exercises.exercise import Exercise
 
 SIGNS = {"done": "✔ done", "failed": "✘ not yet", "not tried": "· not tried"}
@@ -29,7 +30,8 @@ def _fail(sentence: str) -> typer.Exit:
 def progress(
     chapter: Annotated[int | None, typer.Option(help="Only this chapter.")] = None,
 ) -> None:
-    """Show which exercises are done, failed or not tried."""
+    """Show which exercises and builds are done, failed or not tried."""
+    from bookkit.exercises.builds import build_places
     from bookkit.exercises.progress import load, progress_file
 
     exercises = [e for e in _registry().values() if chapter in (None, e.chapter)]
@@ -39,12 +41,13 @@ def progress(
     if path is None:
         raise _fail("no copy of the book here: run `nbkit progress` inside the book's folder.")
     kept = load(path)
+    builds = build_places(kept)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("exercise", min_width=max(len(exercise.id) for exercise in exercises))
     table.add_column("state", min_width=19)
     table.add_column("level", min_width=5)
     table.add_column("min", justify="right", min_width=3)
-    table.add_column("title", no_wrap=True, overflow="ellipsis")
+    table.add_column("title", overflow="fold")
     for number, group in groupby(exercises, key=lambda exercise: exercise.chapter):
         members = list(group)
         done = sum(kept.state(exercise.id) == "done" for exercise in members)
@@ -56,13 +59,31 @@ def progress(
             state += f", {tries} {'try' if tries == 1 else 'tries'}" if tries else ""
             level = "●" * exercise.difficulty + "○" * (5 - exercise.difficulty)
             table.add_row(exercise.id, state, level, str(exercise.minutes), exercise.title)
+        for build in (b for b in builds if b.chapter == number):
+            table.add_row(*_build_row(build))
+    whole = [build for build in builds if build.chapter is None] if chapter is None else []
+    if whole:
+        table.add_section()
+        table.add_row("whole book", style="bold")
+        for build in whole:
+            table.add_row(*_build_row(build))
     console = Console(highlight=False)
     console.print(table)
+    for name, guess in kept.predictions.items():
+        score = "not revealed" if guess.score is None else f"{guess.score} of 100"
+        console.print(f"prediction {name}: {score}")
     left = [exercise for exercise in exercises if kept.state(exercise.id) != "done"]
     console.print(
         f"{len(exercises) - len(left)} of {len(exercises)} done; about "
         f"{sum(exercise.minutes for exercise in left)} minutes of work left."
     )
+
+
+def _build_row(build: "BuildPlace") -> tuple[str, str, str, str, str]:
+    """A build as a row of the table: its scores and day stand behind the title."""
+    tries = f", {build.tries} {'try' if build.tries == 1 else 'tries'}" if build.tries else ""
+    said = f"{build.title} ({build.said()})" if build.tries else build.title
+    return build.id, SIGNS[build.state] + tries, "build", "", said
 
 
 @app.command()

@@ -12,7 +12,14 @@ from bookkit.exercises.bench import Bench, Finding
 from bookkit.exercises.compare import NOTHING, Problem, leaf_problem, same_behaviour, same_leaf
 from bookkit.exercises.exercise import Mutant, Output
 from bookkit.exercises.limits import TimeLimitReached
-from bookkit.exercises.symptoms import Failure, not_a_number, read_shapes, read_symptoms
+from bookkit.exercises.symptoms import (
+    GRADIENT_OF,
+    Failure,
+    not_a_number,
+    read_shapes,
+    read_symptoms,
+)
+from bookkit.exercises.wording import listed
 
 FEWEST_CASES, MOST_NAMED = 2, 3
 NOT_THE_LEARNERS = ("site-packages", "dist-packages", "<frozen", "<string>")
@@ -129,7 +136,7 @@ def _by_output(bench: Bench, findings: list[Finding]) -> list[str]:
     usable = [i for i, f in enumerate(findings) if len(f.seen.leaves or ()) == len(outputs)]
     if len(usable) < len(findings) / 2:
         return []
-    sentences = []
+    sentences, unexplained = [], []
     for k, output in enumerate(outputs):
         if not any(_is_wrong(findings[i], output, k) for i in usable):
             continue
@@ -138,6 +145,13 @@ def _by_output(bench: Bench, findings: list[Finding]) -> list[str]:
             if all(i < len(others) and _same_output(findings[i], others[i], k) for i in usable):
                 sentences.append(f"`{output.name}`: {mutant.message}")
                 break
+        else:
+            unexplained.append(f"`{output.name}`")
+    if sentences and unexplained:
+        differ = "differs" if len(unexplained) == 1 else "differ"
+        sentences.append(
+            f"{listed(unexplained)} {differ} too, and not as any of the known mistakes makes it"
+        )
     return sentences
 
 
@@ -158,7 +172,7 @@ def _failures(findings: list[Finding]) -> dict[str, list[Failure]]:
     for kind in ("value", "gradient"):
         for finding in findings:
             for p in _problems_with_tensors([finding], kind):
-                name = f"gradient of {p.where}" if kind == "gradient" else p.where
+                name = f"{GRADIENT_OF}{p.where}" if kind == "gradient" else p.where
                 failure = Failure(
                     name, p.expected.double(), p.got.double(), finding.run.case.inputs
                 )

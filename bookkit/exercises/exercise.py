@@ -15,12 +15,14 @@ class Case:
 
     ``inputs`` maps argument names, in calling order, to values. Floating tensors are given in
     float64; the check casts them to the precision that it tests. ``gradient=False`` skips the
-    gradient test (at a kink, or where the input is too large for finite differences).
+    gradient test (at a kink, or where the input is too large for finite differences). ``is_wide``:
+    made of another case by `wide_cases` or `special_cases`; it is asked in float64 alone.
     """
 
     name: str
     inputs: Mapping[str, Any]
     gradient: bool = True
+    is_wide: bool = False
 
     @property
     def size(self) -> int:
@@ -111,8 +113,16 @@ class Check:
         no_gradient_to: inputs that the gradient must not reach.
         call: how the inputs become a call, for functions that take policies or environments.
         hidden: inputs that are only for the oracle (frozen copies) and are not shown.
-        time_limit_s: seconds that all calls of one check may take together.
+        time_limit_s: processor seconds that all calls of one check may take together, with those
+            of the processes that they start.
         draws: how many fresh cases a check draws.
+        precision: of the answers: that of the inputs, or bfloat16 whatever the inputs have, and
+            then no answer agrees with the oracle to more digits than bfloat16 keeps.
+        wide: inputs of which one entry may be far from the others; see `wide_cases`.
+        holed: masks that may have holes anywhere.
+        connected: whether a gradient must reach the inputs of ``gradient_to`` even where it is 0,
+            because the caller's backward pass needs the path.
+        special: inputs with a value at which a shortcut is tempting; see `special_cases`.
     """
 
     id: str
@@ -128,6 +138,11 @@ class Check:
     hidden: tuple[str, ...] = ()
     time_limit_s: float = 10.0
     draws: int = 24
+    precision: Literal["input", "bfloat16"] = "input"
+    wide: tuple[str, ...] = ()
+    holed: tuple[str, ...] = ()
+    connected: bool = False
+    special: tuple[tuple[str, float | bool], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,21 +6,44 @@ import functools
 import io
 import random
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.distributed.tensor
 from torch import Tensor
 
-from bookkit.exercises.exercise import Exercise
 from bookkit.exercises.limits import TimeLimitReached, time_limit
 from bookkit.exercises.tree import map_tensors, same, tensors_in
 
 # torch imports `torch.distributed.tensor` at the first `assert_close`. A time limit that broke this
 # off would leave half of sympy behind, in the reader's kernel; so it is imported before any limit.
 PRINTED_CHARACTERS = 2000
+
+
+class Asks(Protocol):
+    """What must be known of an exercise to call a function as it says."""
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        """How the inputs become a call."""
+
+    @property
+    def outputs(self) -> Sized:
+        """The results, one entry each."""
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Inputs that are not handed over."""
+
+    @property
+    def gradient_to(self) -> tuple[str, ...]:
+        """Inputs whose gradient is noted."""
+
+    @property
+    def no_gradient_to(self) -> tuple[str, ...]:
+        """Inputs whose gradient is noted and must be none."""
 
 
 @dataclass
@@ -61,7 +84,7 @@ def copies(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def observe(
-    exercise: Exercise,
+    exercise: Asks,
     function: Callable[..., Any],
     inputs: Mapping[str, Any],
     weights: list[Tensor | None] | None = None,
@@ -74,7 +97,7 @@ def observe(
         function: the learner's, the reference or a mutant.
         inputs: the case's inputs in the precision of the run.
         weights: one cotangent per float output; None skips the gradient run.
-        seconds: time limit of the call.
+        seconds: of processor time that the call may use.
     """
     seen = Observation()
 
@@ -113,21 +136,21 @@ def random_state_kept() -> Iterator[None]:
         torch.default_generator.set_state(states[1])
 
 
-def _call(exercise: Exercise, function: Callable[..., Any], inputs: dict[str, Any]) -> Any:
+def _call(exercise: Asks, function: Callable[..., Any], inputs: dict[str, Any]) -> Any:
     torch.default_generator.manual_seed(0)  # not torch.manual_seed, which reaches for all devices
     random.seed(0)
     visible = {name: value for name, value in inputs.items() if name not in exercise.hidden}
     return exercise.call(function, **visible)
 
 
-def _split(exercise: Exercise, result: Any) -> tuple[Any, ...]:
+def _split(exercise: Asks, result: Any) -> tuple[Any, ...]:
     if len(exercise.outputs) == 1:
         return (result,)
     return tuple(result) if isinstance(result, (tuple, list)) else (result,)
 
 
 def _plain_run(
-    exercise: Exercise,
+    exercise: Asks,
     function: Callable[..., Any],
     inputs: Mapping[str, Any],
     seen: Observation,
@@ -139,7 +162,7 @@ def _plain_run(
 
 
 def _gradient_run(
-    exercise: Exercise,
+    exercise: Asks,
     function: Callable[..., Any],
     inputs: Mapping[str, Any],
     weights: list[Tensor | None],

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -12,12 +13,24 @@ State = Literal["done", "failed", "not tried"]
 
 
 class Record(BaseModel):
-    """One exercise: how often it was tried, and when it first and last passed or failed."""
+    """One exercise: how often it was tried, and when it first and last passed or failed.
+
+    A build also keeps the scores of the last try, by the title of their stage.
+    """
 
     attempts: int = Field(ge=1)
     first_passed: datetime | None = None
     last_tried: datetime
     last_passed: bool
+    scores: dict[str, float] = Field(default_factory=dict)
+
+
+class Guess(BaseModel):
+    """One prediction: the points of the first guess, and its score once the truth was shown."""
+
+    points: list[tuple[float, float]]
+    made: datetime
+    score: int | None = Field(default=None, ge=0, le=100)
 
 
 class Progress(BaseModel):
@@ -25,6 +38,7 @@ class Progress(BaseModel):
 
     version: Literal[1] = 1
     exercises: dict[str, Record] = Field(default_factory=dict)
+    predictions: dict[str, Guess] = Field(default_factory=dict)
 
     def state(self, exercise_id: str) -> State:
         """done (passed at least once), failed (tried, never passed) or not tried."""
@@ -93,33 +107,64 @@ def save(path: Path, progress: Progress) -> None:
         raise
 
 
-def note_attempt(exercise_id: str, passed: bool) -> None:
+def note_attempt(
+    exercise_id: str, passed: bool, scores: Mapping[str, float] | None = None
+) -> Progress | None:
     """Store the outcome of an attempt; a passed exercise stays done.
 
-    Attempts in the solutions' notebooks and outside a copy of the book are not stored. A folder
-    that cannot be written to is reported in one sentence and does not spoil the check.
+    Args:
+        exercise_id: of the exercise, or `build.NN`.
+        passed: whether this attempt did.
+        scores: of a build, by stage.
+
+    Attempts in the solutions' notebooks and outside a copy of the book are not stored.
+
+    Returns:
+        What is kept now; None where nothing is.
+    """
+
+    def note(progress: Progress) -> None:
+        old = progress.exercises.get(exercise_id)
+        first = old.first_passed if old else None
+        progress.exercises[exercise_id] = Record(
+            attempts=old.attempts + 1 if old else 1,
+            first_passed=first or (now() if passed else None),
+            last_tried=now(),
+            last_passed=passed,
+            scores=dict(scores or {}),
+        )
+
+    return None if _in_solutions() else update(note)
+
+
+def update(change: Callable[[Progress], None]) -> Progress | None:
+    """Read the file, change what it says, and write it, while no other notebook does.
+
+    A folder that cannot be written to is reported in one sentence and spoils nothing.
+
+    Returns:
+        What is kept now; None where nothing is.
     """
     path = progress_file()
-    if path is None or _in_solutions():
-        return
+    if path is None:
+        return None
     from filelock import FileLock, Timeout
 
-    now = datetime.now(UTC).replace(microsecond=0)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_suffix(".lock"), timeout=5):
             progress = load(path)
-            old = progress.exercises.get(exercise_id)
-            first = old.first_passed if old else None
-            progress.exercises[exercise_id] = Record(
-                attempts=old.attempts + 1 if old else 1,
-                first_passed=first or (now if passed else None),
-                last_tried=now,
-                last_passed=passed,
-            )
+            change(progress)
             save(path, progress)
     except (OSError, Timeout) as error:
         print(f"Progress was not stored in {path}: {error}")
+        return None
+    return progress
+
+
+def now() -> datetime:
+    """The time to the second, as it is stored."""
+    return datetime.now(UTC).replace(microsecond=0)
 
 
 def _in_solutions() -> bool:

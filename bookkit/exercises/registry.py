@@ -48,6 +48,19 @@ def exercise_ids() -> list[str]:
     return [section.id for page in pages for section in _sections(page.read_text("utf-8"))]
 
 
+def sections_of_chapter(chapter: int) -> tuple[Section, ...]:
+    """What the solution page of a chapter says of its exercises, in their order; () without one."""
+    pages = (_book() / "solutions").glob(f"{chapter:02d}_*.md")
+    return tuple(section for page in pages for section in _sections(page.read_text("utf-8")))
+
+
+def exercise_notebook(chapter: int) -> str:
+    """The notebook of a chapter's exercises, by its path from the book's folder."""
+    for page in (_book() / "solutions").glob(f"{chapter:02d}_*.md"):
+        return f"exercises/{page.stem}.ipynb"
+    raise UnknownExercise(f"chapter {chapter} has no exercises")
+
+
 def get_exercise(exercise_id: str) -> Exercise:
     """The exercise with this id; no other check is loaded.
 

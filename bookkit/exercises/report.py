@@ -8,7 +8,7 @@ from torch import Tensor
 from bookkit.exercises.bench import Bench, Finding
 from bookkit.exercises.diagnose import error_hint, learners_line
 from bookkit.exercises.exercise import Exercise
-from bookkit.exercises.limits import TimeLimitReached
+from bookkit.exercises.limits import IDLE_SECONDS, TimeLimitReached
 from bookkit.exercises.tree import tensors_in
 from bookkit.exercises.verdict import Block
 from bookkit.exercises.wording import at, first_difference, listed, literal, values
@@ -36,8 +36,7 @@ def failed(
     assert problem is not None
     blocks = []
     if isinstance(seen.error, TimeLimitReached):
-        limit = bench.exercise.time_limit_s
-        blocks.append(Block(f"It was stopped: still running when its {limit:g} s were over."))
+        blocks.append(Block(_stopped(seen.error, bench.exercise.time_limit_s)))
     elif problem.kind == "error":
         blocks.append(Block(_sentence(problem.sentence)))
     if seen.error is not None:
@@ -65,6 +64,15 @@ def failed(
         )
     )
     return blocks
+
+
+def _stopped(error: TimeLimitReached, limit: float) -> str:
+    if error.hangs:
+        return (
+            "It was stopped: it hangs, waiting for something that does not come; it computed "
+            f"nothing for {IDLE_SECONDS:g} s."
+        )
+    return f"It was stopped: still running when its {limit:g} s of processor time were used up."
 
 
 def _sentence(text: str) -> str:

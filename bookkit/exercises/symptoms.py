@@ -41,12 +41,22 @@ def _telling(failures: list[Failure]) -> list[Failure]:
     return finite if all(bool(f.expected.any()) for f in finite) else []
 
 
+GRADIENT_OF = "gradient of "
+
+
 def not_a_number(failures: list[Failure]) -> str | None:
     """NaN or infinity where the answer is finite, be it in some of the failing runs only."""
     bad = [f for f in failures if bool((~f.got.isfinite() & f.expected.isfinite()).any())]
     if not bad:
         return None
     part = "" if len(bad) == len(failures) else f"in {len(bad)} of {len(failures)} failing runs "
+    if bad[0].name.startswith(GRADIENT_OF):
+        name = bad[0].name.removeprefix(GRADIENT_OF)
+        return (
+            f"{part}the gradient that reaches `{name}` is nan or inf: a branch that torch.where or "
+            "a mask does not take is differentiated all the same, and log(0), 0/0 or sqrt(0) in it "
+            "gives nan. Replace the entry before the formula, not after it"
+        )
     floats = {
         name: value
         for name, value in bad[0].inputs.items()

@@ -2,7 +2,7 @@
 
 import html
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 COLOURS = {"passed": "#1a7f37", "failed": "#c4320a", "open": "#9a6700"}
@@ -81,6 +81,17 @@ def as_html(state: str, headline: str, blocks: list[Block]) -> str:
     return "".join(parts) + "</div>"
 
 
+def with_line(result: CheckResult, line: str) -> CheckResult:
+    """The verdict with one more sentence at its end."""
+    end = "</div>"
+    body = result.html.removesuffix(end)
+    return replace(
+        result,
+        message=f"{result.message}\n  {line}",
+        html=f'{body}<div style="margin:.25em 0">{_prose(line)}</div>{end}',
+    )
+
+
 def _prose(text: str) -> str:
     """Escaped text in which `code` stands between code tags."""
     pieces = html.escape(text).split("`")
@@ -98,6 +109,11 @@ def _shell() -> Any:
     return get_ipython()
 
 
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook, which can display more than text."""
+    return hasattr(_shell(), "kernel")
+
+
 def _cell_number() -> int | None:
     return getattr(_shell(), "execution_count", None)
 
@@ -105,7 +121,7 @@ def _cell_number() -> int | None:
 def show(result: CheckResult) -> None:
     """Print the verdict; in a notebook display it with text and HTML."""
     result.shown_in = _cell_number()
-    if not hasattr(_shell(), "kernel"):
+    if not in_notebook():
         print(result.message)
         return
     from IPython.display import display

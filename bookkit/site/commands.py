@@ -26,10 +26,15 @@ def build(
     strict: Annotated[bool, typer.Option(help="Treat every warning as an error.")] = True,
 ) -> None:
     """Render the site to _build/html. Nothing is executed."""
+    from bookkit.site.behind import behind_lines
+
     try:
-        site = build_site(project_root(project), strict=strict)
+        root = project_root(project)
+        site = build_site(root, strict=strict)
     except SiteError as error:
         raise _failed(error) from None
+    for line in behind_lines(root):
+        typer.echo(line)
     typer.echo(
         f"\nThe book is built. Open {site / 'index.html'} in a browser, or run `make serve`."
     )

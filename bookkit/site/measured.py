@@ -14,6 +14,8 @@ from typing import Any
 
 from bookkit.authoring.repository import PAGE_FOLDERS, notebooks
 from bookkit.authoring.result_line import ROOT, facts, measured_files, stamp_of
+from bookkit.site.board import board_lines
+from bookkit.site.films import films_of
 from nbkit.errors import UserError
 
 VARIABLE = "NBKIT_MEASURED"
@@ -41,19 +43,25 @@ def write_states(project: Path) -> Path:
     return path
 
 
-def states_of(project: Path, root: Path) -> dict[str, dict[str, Any]]:
+def states_of(project: Path, root: Path) -> dict[str, Any]:
     """What is known of the results that stored pages read or name.
 
     Returns:
         "results": of each result by its path from the root "stale", "known", "text" (the sentence
         about its code) and "facts" (when and where it was measured); "pages": of each notebook by
-        its path from the project the results that it read.
+        its path from the project the results that it read; "films": as ``films_of`` finds them,
+        in the project or, where it has none, in the checkout; "board": the lines of the capstone's
+        board, the best first.
 
     """
     from bookkit.authoring.results import Results  # it reads all the code; most starts need none
 
     own, others = Results(root), Results(project)
-    found: dict[str, dict[str, Any]] = {"results": {}, "pages": {}}
+    try:
+        lines = board_lines(project)
+    except UserError as error:
+        raise UnknownResultError(f"the board: {error}") from error
+    found: dict[str, Any] = {"results": {}, "pages": {}, "films": {}, "board": lines}
     pages = [*project.glob("*.ipynb"), *notebooks(project, (*PAGE_FOLDERS, "exercises"))]
     for notebook in pages:
         content = json.loads(notebook.read_text(encoding="utf-8"))
@@ -63,20 +71,30 @@ def states_of(project: Path, root: Path) -> dict[str, dict[str, Any]]:
             for file in {*read, *measured_files(content)} - found["results"].keys():
                 # A page that is built elsewhere may name a result of this checkout.
                 results = others if (project / file).is_file() else own
-                path = results.root / file
-                stamp = stamp_of(path)
-                state = results.state(path, stamp)
-                found["results"][file] = {
-                    "stale": state.is_stale,
-                    "known": state.known,
-                    "text": str(state),
-                    "facts": facts(stamp),
-                }
+                found["results"][file] = _state(results, file)
         except UserError as error:
             raise UnknownResultError(f"{page}: {error}") from error
         if read:
             found["pages"][page] = read
+    try:
+        found["films"] = films_of(project) or films_of(root)
+        for file in {film["result"] for film in found["films"].values()} - found["results"].keys():
+            found["results"][file] = _state(others if (project / file).is_file() else own, file)
+    except UserError as error:
+        raise UnknownResultError(str(error)) from error
     return found
+
+
+def _state(results: Any, file: str) -> dict[str, Any]:
+    """What the theme says of a result, by its path from the root of its checkout."""
+    stamp = stamp_of(results.root / file)
+    state = results.state(results.root / file, stamp)
+    return {
+        "stale": state.is_stale,
+        "known": state.known,
+        "text": str(state),
+        "facts": facts(stamp),
+    }
 
 
 def results_read(notebook: dict[str, Any], roots: Sequence[Path]) -> list[str]:

@@ -1,4 +1,4 @@
-# Generated, sha256 7d8ad16c15a20653
+# Generated, sha256 a44645319f670de0
 """Training script of the job `dpo_7b`, tangled from notebooks/22_dpo.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -12,23 +12,22 @@ from pathlib import Path
 import torch
 import yaml
 from pydantic import TypeAdapter
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from torch.distributed.elastic.multiprocessing.errors import record
 
 from nbkit.cluster.job import Backend, Checkpointing, Precision
 from nbkit.data.chat import ChatEncoder
-from nbkit.data.encode import EncodedPair, Example, encode_preferences
-from nbkit.data.prefetch import hub_name
+from nbkit.data.encode import EncodedPair, encode_preferences
+from nbkit.data.language_models import load_language_model, load_tokenizer
 from nbkit.data.ultrafeedback import load_ultrafeedback
 from nbkit.envs.helpful import encode_pairs, preference_pairs
 from nbkit.parallel import ParallelConfig, connect, join
-from nbkit.parallel.export import write_model
 from nbkit.recipes.dpo_recipe import VOCABULARY
 from nbkit.runs.run import Run
-from nbkit.text.policies_hf import tiny_model
+from nbkit.text.tiny_models import tiny_model
 from nbkit.text.vocabulary import TokenizerVocabulary
 from nbkit.trainers.dpo import DPOTrainer
 from nbkit.trainers.dpo.config import DPOConfig, Kind
-from nbkit.trainers.samples import answers
+from nbkit.trainers.jobs import fit_and_write
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Config:
     """One run. The defaults are the tiny size of the page; job.yaml holds Zephyr's numbers."""
 
     model: str = ""  # folder or name of a model after SFT; empty: a tiny fresh one
-    data: str = ""  # UltraFeedback as JSON lines; empty: pairs of the chapter's world
+    data: str = ""  # UltraFeedback: name, folder or file; empty: pairs of the chapter's world
     backend: Backend = "single"
     precision: Precision = "float32"  # of the forward pass; weights and Adam stay float32
     checkpointing: Checkpointing = "none"  # "full" recomputes activations in the backward pass
@@ -57,23 +56,20 @@ class Config:
 
 
 def load_model(config: Config) -> tuple:
-    """A model without dropout, its tokenizer, and the id of the padding."""
+    """A model without dropout, and its words."""
     if config.model:
-        name, revision = hub_name(config.model)
-        tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
-        model = AutoModelForCausalLM.from_pretrained(name, revision=revision, dtype=torch.float32)
+        tokenizer, model = load_tokenizer(config.model), load_language_model(config.model)
     else:
         tokenizer = VOCABULARY.tokenizer()
         model = tiny_model(VOCABULARY, width=32, layers=2, heads=4, seed=config.seed)
-    pad_id = tokenizer.pad_token_id
-    return model.eval(), tokenizer, tokenizer.eos_token_id if pad_id is None else pad_id
+    return model, TokenizerVocabulary(tokenizer)
 
 
 def load_pairs(config: Config, tokenizer) -> list[EncodedPair]:
     """Pairs as ids; what is left out is printed with its reason and its count."""
     if not config.data:
         return encode_pairs(preference_pairs(64, seed=config.seed), VOCABULARY)
-    loaded = load_ultrafeedback(Path(config.data), seed=config.seed)
+    loaded = load_ultrafeedback(config.data, seed=config.seed)
     encoded = encode_preferences(
         loaded.preferences,
         ChatEncoder(tokenizer),
@@ -95,22 +91,16 @@ def check(config: Config, devices: int) -> None:
 
 def main(config: Config) -> dict:
     """Train; return the means of the last tenth of the steps."""
-    how = ParallelConfig(
-        backend=config.backend,
-        precision=config.precision,
-        checkpointing=config.checkpointing,
-        seed=config.seed,
-    )
-    parallel = connect(how, join(config.device))
+    parallel = connect(ParallelConfig.of(config), join(config.device))
     devices = parallel.world.size
     check(config, devices)
     pairs_a_pass = config.micro_batch // 2
     with Run.start(asdict(config), seeds=(config.seed,), folder=config.run_folder) as run:
         torch.manual_seed(config.seed)
-        model, tokenizer, pad_id = load_model(config)
+        model, words = load_model(config)
         trainer = DPOTrainer(  # which scores all pairs with the model as it is handed over
             model,
-            load_pairs(config, tokenizer),
+            load_pairs(config, words.tokenizer),
             DPOConfig(
                 kind=config.kind,
                 beta=config.beta,
@@ -121,23 +111,20 @@ def main(config: Config) -> dict:
                 warmup=config.warmup,
                 max_grad_norm=config.gradient_clipping,
             ),
-            pad_id=pad_id,
+            pad_id=words.pad_id,
             generator=torch.Generator().manual_seed(config.seed),
             parallel=parallel,
         )
-        asked = [Example(pair.prompt_ids, ()) for pair in trainer.pairs[:4]]
-        shown = answers(
-            parallel,
-            TokenizerVocabulary(tokenizer),
-            asked,
+        fit_and_write(
+            trainer,
+            run,
+            words,
+            save_every=config.save_every,
+            phase="update",
+            shown=[pair.prompt_ids for pair in trainer.pairs[:4]],
+            shown_every=config.save_every,
             max_new_tokens=min(config.max_answer, 128),
         )
-        every = config.save_every  # a checkpoint and a look at what the model writes
-        trainer.fit(run, save_every=every, phase="update", samples=shown, samples_every=every)
-        if run.folder is not None:
-            write_model(parallel, run.output)
-            if run.is_main:
-                tokenizer.save_pretrained(run.output)
         tail = run.history[-max(1, config.steps // 10) :]
         names = ("loss", "margin", "accuracy", "logp_chosen")
         return run.finish({name: sum(row[name] for row in tail) / len(tail) for name in names})
@@ -145,4 +132,4 @@ def main(config: Config) -> dict:
 
 if __name__ == "__main__":
     given = yaml.safe_load(Path(sys.argv[1]).read_text()) if len(sys.argv) > 1 else {}
-    main(TypeAdapter(Config).validate_python(given))
+    record(main)(TypeAdapter(Config).validate_python(given))  # torchrun shows a failure's traceback

@@ -1,4 +1,4 @@
-# Generated, sha256 14ad85ddaa37f60d
+# Generated, sha256 2fffa30b9f4ece5f
 """Training script of the job `grpo_gsm8k`, tangled from notebooks/24_grpo.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -14,13 +14,14 @@ from typing import Any, Literal
 import torch
 import yaml
 from pydantic import TypeAdapter
+from torch.distributed.elastic.multiprocessing.errors import record
 
 from nbkit.cluster.job import Backend, Checkpointing, Precision
 from nbkit.data.encode import Example
-from nbkit.data.gsm8k import WordProblem, load_gsm8k
-from nbkit.data.prefetch import hub_name
+from nbkit.data.gsm8k import WordProblem, load_gsm8k_split
+from nbkit.data.language_models import load_language_model, load_tokenizer
 from nbkit.envs.word_problems import StoryVocabulary, draw_stories, story_corpus
-from nbkit.generate import clear, generate
+from nbkit.generate import answer, clear
 from nbkit.parallel import Parallel, ParallelConfig, connect, join
 from nbkit.parallel.export import write_model
 from nbkit.rewards import simple_grpo
@@ -28,7 +29,7 @@ from nbkit.rewards.compose import Composed
 from nbkit.runs.once import once
 from nbkit.runs.run import Run
 from nbkit.text.chat_vocabulary import ChatVocabulary
-from nbkit.text.policies_hf import tiny_model
+from nbkit.text.tiny_models import tiny_model
 from nbkit.trainers.grpo import VARIANTS, GRPOTrainer, variant
 from nbkit.trainers.sft import SFTConfig, SFTTrainer
 
@@ -39,7 +40,7 @@ class Config:
 
     stage: Literal["sft", "grpo"] = "sft"
     model: str = ""  # a name or folder; empty: a small model from scratch, on generated problems
-    data: str = ""  # a folder with GSM8K's train.jsonl and test.jsonl; empty: generated problems
+    data: str = ""  # GSM8K: name on the hub, or folder with its files; empty: generated problems
     backend: Backend = "single"  # others: every device samples and learns its share
     width: int = 64  # of the model from scratch
     layers: int = 2
@@ -83,20 +84,15 @@ def starting_point(config: Config, run: Run) -> tuple[Any, Any]:
             state = torch.load(run.input("sft") / "model.pt", weights_only=True)
             model.load_state_dict(state)
         return model, vocabulary
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    name, revision = hub_name(config.model)
-    tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
-    model = AutoModelForCausalLM.from_pretrained(name, revision=revision, dtype=torch.float32)
-    return model.eval(), ChatVocabulary(tokenizer, model.generation_config, system=SYSTEM)
+    tokenizer, model = load_tokenizer(config.model), load_language_model(config.model)
+    return model, ChatVocabulary(tokenizer, model.generation_config, system=SYSTEM)
 
 
 def problems_of(config: Config) -> tuple[list[WordProblem], list[WordProblem]]:
     """Problems to train on, and held-out ones."""
     if config.data:
-        folder = Path(config.data)
-        train, test = (load_gsm8k(folder / f"{side}.jsonl") for side in ("train", "test"))
-        return list(train.problems), list(test.problems)[: config.evaluate_on]
+        train, test = (load_gsm8k_split(config.data, side) for side in ("train", "test"))
+        return train, test[: config.evaluate_on]
     ours = draw_stories(20_000 if config.steps > 10 else 400, seed=config.seed)
     theirs = draw_stories(config.evaluate_on, seed=10_000 + config.seed, held_out=True)
     return [s.problem for s in ours], [s.problem for s in theirs]
@@ -116,13 +112,12 @@ def held_out_accuracy(model: Any, vocabulary: Any, problems: Sequence[Any], conf
     """Answer each problem once by sampling and once greedily."""
     found = {}
     for name, temperature in (("sampled", 1.0), ("greedy", 0.0)):
-        made = generate(
+        made = answer(
             model,
-            [vocabulary.encode(problem.prompt) for problem in problems],
+            vocabulary,
+            problems,
             max_new_tokens=config.max_new_tokens,
             temperature=temperature,
-            eos_ids=vocabulary.eos_id,
-            pad_id=vocabulary.pad_id,
             seeds=config.seed,
             max_batch=128,
             dtype=torch.bfloat16 if config.precision == "bfloat16" else None,
@@ -141,13 +136,7 @@ def held_out_accuracy(model: Any, vocabulary: Any, problems: Sequence[Any], conf
 
 def back_end(config: Config, *, precision: Precision) -> Parallel:
     """How the model is spread over the devices."""
-    how = ParallelConfig(
-        backend=config.backend,
-        precision=precision,
-        checkpointing=config.checkpointing,
-        seed=config.seed,
-    )
-    return connect(how, join(config.device))
+    return connect(ParallelConfig.of(config, precision=precision), join(config.device))
 
 
 def teach(config: Config, run: Run) -> dict:
@@ -282,4 +271,4 @@ def main(config: Config) -> dict:
 
 if __name__ == "__main__":
     given = yaml.safe_load(Path(sys.argv[1]).read_text()) if len(sys.argv) > 1 else {}
-    main(TypeAdapter(Config).validate_python(given))
+    record(main)(TypeAdapter(Config).validate_python(given))  # torchrun shows a failure's traceback

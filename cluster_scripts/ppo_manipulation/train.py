@@ -1,4 +1,4 @@
-# Generated, sha256 ae53b7b04de56c86
+# Generated, sha256 9bca3e139dd7a956
 """Training script of the job `ppo_manipulation`, tangled from notebooks/41_manipulation.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -6,7 +6,6 @@ YAML file with values for the fields of `Config`.
 """
 
 import sys
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +14,7 @@ import torch
 import torch.distributed as dist
 import yaml
 from pydantic import TypeAdapter
+from torch.distributed.elastic.multiprocessing.errors import record
 
 from nbkit.control.policies_pixels import PixelActorCritic
 from nbkit.envs.push import VectorPush
@@ -22,8 +22,10 @@ from nbkit.envs.reach import VectorReach
 from nbkit.envs.rendering import draw_on
 from nbkit.envs.workers import LocalArms, PixelWorkers
 from nbkit.runs.run import Run
+from nbkit.trainers.ppo.budget import Budget
 from nbkit.trainers.ppo.config import PPOConfig
-from nbkit.trainers.ppo.pixels import PixelTrainer, success_rate
+from nbkit.trainers.ppo.evaluation import success_rate
+from nbkit.trainers.ppo.pixels import PixelTrainer
 
 ARMS = {"reach": VectorReach, "push": VectorPush}
 
@@ -33,9 +35,8 @@ class Config:
     """One run of PPO from pixels; the defaults are tiny."""
 
     task: Literal["reach", "push"] = "reach"
-    backend: Literal["single", "ddp"] = (
-        "single"  # or "ddp": every GPU has environment processes of its own
-    )
+    # or "ddp": every GPU has environment processes of its own
+    backend: Literal["single", "ddp"] = "single"
     processes: int = 0  # of environments, on each GPU's host share; 0: in this process
     arms: int = 8  # in each process
     size: int = 40  # of a frame, in pixels
@@ -118,83 +119,47 @@ def make_trainer(config: Config, run: Run) -> PixelTrainer:
         normalise_rewards=True,
     )
     seed = config.seed + 1_000_000 * run.rank
-    trainer = PixelTrainer(source, policy, ppo, frames=config.frames, shift=config.shift, seed=seed)
+    trainer = PixelTrainer(
+        source,
+        policy,
+        ppo,
+        frames=config.frames,
+        shift=config.shift,
+        seed=seed,
+        budget=Budget(config.updates, config.minutes),
+    )
     if config.backend == "ddp":
         trainer.optimiser = AveragedAdam(policy.parameters(), lr=config.learning_rate, eps=1e-5)
     return trainer
 
 
-def share_left(config: Config, updates: int, started: float) -> float:
-    """The share of the budget that is left, by updates or by the clock: from 1 to 0."""
-    left = 1.0 - updates / config.updates
-    if config.minutes:
-        left = min(left, 1.0 - (time.perf_counter() - started) / (60 * config.minutes))
-    if (
-        config.backend == "ddp"
-    ):  # the clocks differ; a rank that stops alone leaves the others waiting
-        agreed = torch.tensor(left, device=config.device)
-        dist.broadcast(agreed, 0)
-        left = agreed.item()
-    return max(0.0, left)
-
-
-def go_on(config: Config, run: Run, trainer: PixelTrainer) -> tuple[int, float]:
-    """Take up the newest checkpoint, if there is one; return its updates and seconds."""
-    found = run.resume()
-    if found is None:
-        return 0, 0.0
-    if found.state["ranks"] != run.world_size:
-        raise ValueError(
-            f"the run was started with {found.state['ranks']} processes and would go on with "
-            f"{run.world_size}; start it with as many, or anew"
+def tell(trainer: PixelTrainer, run: Run) -> dict:
+    """Print where the training stands."""
+    if run.is_main:
+        now = trainer.history[-1]
+        print(
+            f"update {len(trainer.history)}, {trainer.budget.seconds:.0f} s, "
+            f"{trainer.steps:,} steps, success {now['success']:.3f}, kl {now['kl']:.4f}, "
+            f"entropy {now['entropy']:.2f}, explained {now['explained_variance']:.2f}, "
+            f"{now['frames/s']:.0f} frames/s",
+            flush=True,
         )
-    trainer.policy.load_state_dict(found.state["policy"])
-    trainer.optimiser.load_state_dict(found.state["optimiser"])
-    own = torch.load(found.folder / f"rank_{run.rank}.pt", map_location="cpu", weights_only=True)
-    # The episodes that were running are lost. Other targets than those of the start come next.
-    trainer.load_device_state(own, seed=config.seed + 1_000_000 * run.rank + found.step)
-    return found.step, found.state["elapsed"]
-
-
-def train(config: Config, run: Run, trainer: PixelTrainer) -> float:
-    """Update until the budget is spent; return the seconds, those before a stop included."""
-    done, spent = go_on(config, run, trainer)
-    started = time.perf_counter() - spent
-    while (left := share_left(config, done, started)) > 0:
-        metrics = trainer.step(config.learning_rate * left)
-        done += 1
-        elapsed = time.perf_counter() - started
-        metrics["frames/s"] = trainer.steps * run.world_size / elapsed
-        metrics |= {f"seconds in {name}": value for name, value in trainer.seconds.items()}
-        run.log(done, metrics)
-        if run.is_main and done % config.evaluate_every == 0:
-            print(
-                f"update {done}, {elapsed:.0f} s, {trainer.steps:,} steps, success "
-                f"{metrics['success']:.3f}, kl {metrics['kl']:.4f}, entropy "
-                f"{metrics['entropy']:.2f}, explained {metrics['explained_variance']:.2f}, "
-                f"{metrics['frames/s']:.0f} frames/s",
-                flush=True,
-            )
-        run.checkpoint(
-            done,
-            every=config.save_every,
-            state=lambda: {
-                "policy": trainer.policy.state_dict(),
-                "optimiser": trainer.optimiser.state_dict(),
-                "elapsed": time.perf_counter() - started,
-                "ranks": run.world_size,
-            },
-            # Reward scale, draws and counts are each rank's own.
-            write=lambda folder: torch.save(trainer.device_state(), folder / f"rank_{run.rank}.pt"),
-        )
-    return time.perf_counter() - started
+    return {}
 
 
 def learn(config: Config, run: Run) -> dict:
     """Train until the budget is spent, then judge on targets that training never drew."""
     trainer = make_trainer(config, run)
     try:
-        training_seconds = train(config, run, trainer)
+        trainer.fit(
+            run,
+            save_every=config.save_every,
+            phase="update",
+            measure=lambda: tell(trainer, run),
+            measure_every=config.evaluate_every,
+            samples_every=0,
+        )
+        training_seconds = trainer.budget.seconds
         judged = [
             success_rate(
                 trainer.source, trainer.policy, frames=config.frames, seed=90_000_000 + i, steps=50
@@ -244,4 +209,4 @@ def main(config: Config) -> dict:
 
 if __name__ == "__main__":
     given = yaml.safe_load(Path(sys.argv[1]).read_text()) if len(sys.argv) > 1 else {}
-    main(TypeAdapter(Config).validate_python(given))
+    record(main)(TypeAdapter(Config).validate_python(given))  # torchrun shows a failure's traceback

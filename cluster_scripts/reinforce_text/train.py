@@ -1,4 +1,4 @@
-# Generated, sha256 e53735592cd72713
+# Generated, sha256 9527661778b2c392
 """Training script of the job `reinforce_text`, tangled from notebooks/11_reinforce.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 import yaml
 from pydantic import TypeAdapter
+from torch.distributed.elastic.multiprocessing.errors import record
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from nbkit.envs.reviews import ALPHABET, reviews
@@ -26,7 +27,7 @@ from nbkit.text.metrics import judge
 from nbkit.text.policies import HuggingFacePolicy
 from nbkit.text.rollouts import rollout
 from nbkit.text.vocabulary import CharVocabulary
-from nbkit.trainers.language_model import pretrain
+from nbkit.trainers.pretraining import pretrain
 from nbkit.trainers.reinforce import ReinforceConfig, ReinforceTrainer
 
 
@@ -150,4 +151,4 @@ def main(config: Config) -> dict:
 
 if __name__ == "__main__":
     given = yaml.safe_load(Path(sys.argv[1]).read_text()) if len(sys.argv) > 1 else {}
-    main(TypeAdapter(Config).validate_python(given))
+    record(main)(TypeAdapter(Config).validate_python(given))  # torchrun shows a failure's traceback

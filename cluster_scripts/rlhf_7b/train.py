@@ -1,4 +1,4 @@
-# Generated, sha256 578926ea0a6ea75f
+# Generated, sha256 d56dea5889051c6e
 """Training script of the job `rlhf_7b`, tangled from notebooks/21_rlhf.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -14,25 +14,24 @@ import torch
 import yaml
 from pydantic import TypeAdapter
 from torch import nn
-from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2Config
+from torch.distributed.elastic.multiprocessing.errors import record
+from transformers import AutoModelForCausalLM, Qwen2Config
 
 from nbkit.cluster.job import Checkpointing, Precision
-from nbkit.data.chat import HH_TEMPLATE, ChatEncoder
-from nbkit.data.encode import EncodedPair, Example, encode_preferences
-from nbkit.data.hh import hh_files, load_hh
-from nbkit.data.prefetch import hub_name
-from nbkit.envs.helpful import HelpfulVocabulary, preference_pairs
+from nbkit.data.encode import EncodedPair, Example
+from nbkit.data.language_models import load_language_model, load_tokenizer
+from nbkit.envs.helpful import HelpfulVocabulary
 from nbkit.memory import SHAPES, ModelShape, config_arguments
 from nbkit.parallel import Parallel, ParallelConfig, World, connect, join
-from nbkit.parallel.export import write_model
+from nbkit.recipes.helpful_data import find_comparisons, load_comparisons
 from nbkit.runs.run import Run
 from nbkit.text.adapters import add_adapters
-from nbkit.text.policies_value import ScalarModel
+from nbkit.text.scalar_models import ScalarModel
 from nbkit.text.vocabulary import TokenizerVocabulary
+from nbkit.trainers.jobs import fit_and_write
 from nbkit.trainers.loop import Trainer
 from nbkit.trainers.reward_model import RewardModelConfig, RewardModelTrainer
 from nbkit.trainers.rlhf import RLHFConfig, RLHFTrainer
-from nbkit.trainers.samples import answers
 from nbkit.trainers.sft import SFTConfig, SFTTrainer
 
 TINY = ModelShape(2, 32, 64, 2, 1, 16, 160, True, True)
@@ -91,26 +90,15 @@ def random_pairs(config: Config) -> list[EncodedPair]:
 
 def load_data(config: Config) -> tuple[list[EncodedPair], TokenizerVocabulary]:
     """Encoded pairs and the vocabulary; what was left out, and why, is printed."""
-    files = hh_files(config.data) if config.data not in ("", "random") else []
-    if config.model.startswith("shape:"):
-        tokenizer = HelpfulVocabulary().tokenizer()
-    else:
-        name, revision = hub_name(config.model)
-        tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
+    files = [] if config.data == "random" else find_comparisons(config.data)
+    shaped = config.model.startswith("shape:")
+    tokenizer = HelpfulVocabulary().tokenizer() if shaped else load_tokenizer(config.model)
     if config.data == "random":
         return random_pairs(config), TokenizerVocabulary(tokenizer)
-    if config.data:
-        loaded = [load_hh(path) for path in files]
-        preferences = [p for part in loaded for p in part.preferences]
-        print("\n".join(part.report.text() for part in loaded))
-    else:
-        preferences = [p.preference(i) for i, p in enumerate(preference_pairs(128, seed=1))]
-    encoder = ChatEncoder(tokenizer, template=None if tokenizer.chat_template else HH_TEMPLATE)
-    encoded = encode_preferences(
-        preferences, encoder, max_prompt=config.max_prompt, max_answer=config.max_new_tokens
+    pairs = load_comparisons(
+        files, tokenizer, max_prompt=config.max_prompt, max_answer=config.max_new_tokens
     )
-    print(encoded.report.text())
-    return encoded.pairs, TokenizerVocabulary(tokenizer)
+    return pairs, TokenizerVocabulary(tokenizer)
 
 
 def language_model(config: Config, folder: Path | str, *, learns: bool):
@@ -121,8 +109,7 @@ def language_model(config: Config, folder: Path | str, *, learns: bool):
     whole = learns and not config.adapters
     dtype = torch.float32 if whole else getattr(torch, config.precision)
     if not config.model.startswith("shape:") or folder != config.model:
-        name, revision = hub_name(str(folder))
-        return AutoModelForCausalLM.from_pretrained(name, revision=revision, dtype=dtype).eval()
+        return load_language_model(str(folder), dtype=dtype)
     shape = Qwen2Config(
         **config_arguments(shape_of(folder)),
         max_position_embeddings=4096,
@@ -153,13 +140,7 @@ def _new_head(width: int, device) -> nn.Linear:
 
 def back_end(config: Config, world: World) -> Parallel:
     """How the models of this run are spread over the devices."""
-    how = ParallelConfig(
-        backend=config.backend,
-        precision=config.precision,
-        checkpointing=config.checkpointing,
-        seed=config.seed,
-    )
-    return connect(how, world)
+    return connect(ParallelConfig.of(config), world)
 
 
 def adapted(model: nn.Module, config: Config):
@@ -172,13 +153,31 @@ def adapted(model: nn.Module, config: Config):
 
 
 def finish(
-    trainer: Trainer, run: Run, config: Config, words: TokenizerVocabulary, samples=None
+    trainer: Trainer, run: Run, config: Config, words: TokenizerVocabulary, shown=()
 ) -> None:
-    """Train in the run to the end, and write the model and its tokenizer."""
-    trainer.fit(run, save_every=config.save_every, samples=samples)
-    if run.folder is not None and config.data != "random":
-        write_model(trainer.parallel, run.output, dtype=config.precision)
-        words.tokenizer.save_pretrained(run.output)
+    """Train in the run to the end, and write a model that has learned from real pairs."""
+    if config.data == "random":
+        trainer.fit(run, save_every=config.save_every)
+        return
+    fit_and_write(
+        trainer,
+        run,
+        words,
+        save_every=config.save_every,
+        shown=shown,
+        max_new_tokens=config.max_new_tokens,
+        dtype=config.precision,
+    )
+
+
+def steps_of(config: Config) -> dict:
+    """The steps of a supervised stage."""
+    return {
+        "steps": config.steps,
+        "batch_size": config.batch_size,
+        "learning_rate": config.learning_rate,
+        "warmup": config.warmup,
+    }
 
 
 def source(config: Config) -> torch.Generator:
@@ -192,23 +191,12 @@ def run_sft(run: Run, config: Config, world: World) -> dict:
     trainer = SFTTrainer(
         adapted(language_model(config, config.model, learns=True), config),
         [Example(pair.prompt_ids, pair.chosen_ids) for pair in pairs],
-        SFTConfig(
-            steps=config.steps,
-            batch_size=config.batch_size,
-            micro_rows=config.micro_batch,
-            learning_rate=config.learning_rate,
-            warmup=config.warmup,
-        ),
+        SFTConfig(**steps_of(config), micro_rows=config.micro_batch),
         pad_id=words.pad_id,
         generator=source(config),
         parallel=back_end(config, world),
     )
-    samples = None
-    if config.data != "random":
-        asked = [Example(pair.prompt_ids, ()) for pair in pairs[:4]]
-        limit = config.max_new_tokens
-        samples = answers(trainer.parallel, words, asked, max_new_tokens=limit)
-    finish(trainer, run, config, words, samples)
+    finish(trainer, run, config, words, [pair.prompt_ids for pair in pairs[:4]])
     return {"loss": trainer.history[-1]["loss"]}
 
 
@@ -219,13 +207,7 @@ def run_reward(run: Run, config: Config, world: World) -> dict:
     trainer = RewardModelTrainer(
         adapted(scalar_model(config, start, learns=True), config),
         pairs[config.batch_size :],
-        RewardModelConfig(
-            steps=config.steps,
-            batch_size=config.batch_size,
-            micro_pairs=config.micro_batch,
-            learning_rate=config.learning_rate,
-            warmup=config.warmup,
-        ),
+        RewardModelConfig(**steps_of(config), micro_pairs=config.micro_batch),
         pad_id=words.pad_id,
         generator=source(config),
         held_out=pairs[: config.batch_size],
@@ -306,4 +288,4 @@ def main(config: Config) -> dict:
 
 if __name__ == "__main__":
     given = yaml.safe_load(Path(sys.argv[1]).read_text()) if len(sys.argv) > 1 else {}
-    main(TypeAdapter(Config).validate_python(given))
+    record(main)(TypeAdapter(Config).validate_python(given))  # torchrun shows a failure's traceback

@@ -1,4 +1,4 @@
-# Generated, sha256 b23a92f2336df3e3
+# Generated, sha256 b8a49d6da452a4c0
 """Training script of the job `scaling_study`, tangled from notebooks/34_deepspeed.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -17,6 +17,7 @@ import torch
 import yaml
 from pydantic import TypeAdapter
 from torch import nn
+from torch.distributed.elastic.multiprocessing.errors import record
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from nbkit.cluster.job import Backend, Checkpointing, Precision
@@ -27,7 +28,7 @@ from nbkit.parallel.scoring import attach_scoring
 from nbkit.parallel.streams import rank_seed
 from nbkit.parallel.traffic import watch
 from nbkit.runs.run import Run
-from nbkit.text.policies_value import ScalarModel
+from nbkit.text.scalar_models import ScalarModel
 from nbkit.trainers.grpo import update as grpo_update
 from nbkit.trainers.grpo.batch import GroupBatch
 from nbkit.trainers.grpo.variants import variant
@@ -88,14 +89,7 @@ def qwen(config: Config) -> Qwen2Config:
 
 def learner(model: nn.Module, config: Config, world: World) -> Parallel:
     """A model on its back-end, with its optimiser."""
-    how = ParallelConfig(
-        backend=config.backend,
-        precision=config.precision,
-        checkpointing=config.checkpointing,
-        compile=config.compile,
-        seed=config.seed,
-    )
-    parallel = connect(how, world)
+    parallel = connect(ParallelConfig.of(config), world)
     parallel.prepare(model, lambda some: torch.optim.AdamW(some, lr=1e-6, fused=True))
     return parallel
 
@@ -239,4 +233,4 @@ def main(config: Config) -> dict:
 
 if __name__ == "__main__":
     given = yaml.safe_load(Path(sys.argv[1]).read_text()) if len(sys.argv) > 1 else {}
-    main(TypeAdapter(Config).validate_python(given))
+    record(main)(TypeAdapter(Config).validate_python(given))  # torchrun shows a failure's traceback

@@ -1,4 +1,4 @@
-# Generated, sha256 224ce065842c2590
+# Generated, sha256 3b40a6eed18e2e65
 """Training script of the job `sft_7b`, tangled from notebooks/21_rlhf.md.
 
 Edit the chapter, not this file; `nbkit tangle` writes it anew. It takes one optional argument, a
@@ -12,20 +12,18 @@ from pathlib import Path
 import torch
 import yaml
 from pydantic import TypeAdapter
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from torch.distributed.elastic.multiprocessing.errors import record
 
 from nbkit.cluster.job import Backend, Checkpointing, Precision
-from nbkit.data.chat import HH_TEMPLATE, ChatEncoder
-from nbkit.data.encode import Example, encode_preferences
-from nbkit.data.hh import hh_files, load_hh
-from nbkit.data.prefetch import hub_name
-from nbkit.envs.helpful import HelpfulVocabulary, preference_pairs
+from nbkit.data.encode import Example
+from nbkit.data.language_models import load_language_model, load_tokenizer
+from nbkit.envs.helpful import HelpfulVocabulary
 from nbkit.parallel import ParallelConfig, connect, join
-from nbkit.parallel.export import write_model
+from nbkit.recipes.helpful_data import find_comparisons, load_comparisons
 from nbkit.runs.run import Run
-from nbkit.text.policies_hf import tiny_model
+from nbkit.text.tiny_models import tiny_model
 from nbkit.text.vocabulary import TokenizerVocabulary
-from nbkit.trainers.samples import answers
+from nbkit.trainers.jobs import fit_and_write
 from nbkit.trainers.sft import SFTConfig, SFTTrainer
 
 
@@ -54,27 +52,18 @@ class Config:
 
 
 def load(config: Config) -> tuple:
-    """The model, its tokenizer, and the chosen answers as demonstrations; data are found first."""
-    files = hh_files(config.data) if config.data else []
+    """The model, its words, and the chosen answers as demonstrations; data are found first."""
+    files = find_comparisons(config.data)
     if config.model:
-        name, revision = hub_name(config.model)
-        tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
-        model = AutoModelForCausalLM.from_pretrained(name, revision=revision, dtype=torch.float32)
+        tokenizer, model = load_tokenizer(config.model), load_language_model(config.model)
     else:
         tokenizer = HelpfulVocabulary().tokenizer()
         model = tiny_model(HelpfulVocabulary(), width=32, layers=2, heads=4, seed=config.seed)
-    if config.data:
-        loaded = [load_hh(path) for path in files]
-        preferences = [p for part in loaded for p in part.preferences]
-        print("\n".join(part.report.text() for part in loaded))
-    else:
-        preferences = [p.preference(i) for i, p in enumerate(preference_pairs(128, seed=1))]
-    encoder = ChatEncoder(tokenizer, template=None if tokenizer.chat_template else HH_TEMPLATE)
-    encoded = encode_preferences(
-        preferences, encoder, max_prompt=config.max_prompt, max_answer=config.max_answer
+    pairs = load_comparisons(
+        files, tokenizer, max_prompt=config.max_prompt, max_answer=config.max_answer
     )
-    print(encoded.report.text())
-    return model, tokenizer, [Example(pair.prompt_ids, pair.chosen_ids) for pair in encoded.pairs]
+    examples = [Example(pair.prompt_ids, pair.chosen_ids) for pair in pairs]
+    return model, TokenizerVocabulary(tokenizer), examples
 
 
 def check(config: Config, devices: int) -> None:
@@ -87,21 +76,13 @@ def check(config: Config, devices: int) -> None:
 
 def main(config: Config) -> dict:
     """Train; write the model as `from_pretrained` reads it."""
-    how = ParallelConfig(
-        backend=config.backend,
-        precision=config.precision,
-        checkpointing=config.checkpointing,
-        compile=config.compile,
-        seed=config.seed,
-    )
-    parallel = connect(how, join(config.device))
+    parallel = connect(ParallelConfig.of(config), join(config.device))
     check(config, parallel.world.size)
     with Run.start(asdict(config), seeds=(config.seed,), folder=config.run_folder) as run:
         torch.manual_seed(config.seed)
-        model, tokenizer, examples = load(config)
-        pad_id = tokenizer.pad_token_id
+        model, words, examples = load(config)
         trainer = SFTTrainer(
-            model.eval(),  # no dropout
+            model,
             examples,
             SFTConfig(
                 steps=config.steps,
@@ -111,26 +92,24 @@ def main(config: Config) -> dict:
                 warmup=config.warmup,
                 max_grad_norm=config.gradient_clipping,
             ),
-            pad_id=tokenizer.eos_token_id if pad_id is None else pad_id,
+            pad_id=words.pad_id,
             generator=torch.Generator().manual_seed(config.seed),
             parallel=parallel,
         )
-        asked = [Example(example.prompt_ids, ()) for example in examples[:4]]
-        shown = answers(
-            parallel,
-            TokenizerVocabulary(tokenizer),
-            asked,
+        fit_and_write(
+            trainer,
+            run,
+            words,
+            save_every=config.save_every,
+            phase="update",
+            shown=[example.prompt_ids for example in examples[:4]],
+            shown_every=config.save_every,
             max_new_tokens=min(config.max_answer, 128),
+            dtype=config.precision,
         )
-        every = config.save_every  # a checkpoint and a look at what the model writes
-        trainer.fit(run, save_every=every, phase="update", samples=shown, samples_every=every)
-        if run.folder is not None:
-            write_model(parallel, run.output, dtype=config.precision)
-            if run.is_main:
-                tokenizer.save_pretrained(run.output)
         return run.finish({"loss": run.history[-1]["loss"], "first loss": run.history[0]["loss"]})
 
 
 if __name__ == "__main__":
     given = yaml.safe_load(Path(sys.argv[1]).read_text()) if len(sys.argv) > 1 else {}
-    main(TypeAdapter(Config).validate_python(given))
+    record(main)(TypeAdapter(Config).validate_python(given))  # torchrun shows a failure's traceback

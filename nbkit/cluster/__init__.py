@@ -1,1 +1,1 @@
-"""Cluster jobs: job files to launcher scripts, run folders that survive preemption, reports."""
+"""What a cluster job is made of: its description, and the shell code that its scripts read."""

@@ -7,22 +7,17 @@ can hold. Words that go into Slurm's ``#SBATCH`` lines, which know no quotes, mu
 import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from nbkit.cluster.quoting import SHELL_PREFIXES, SHELL_VARIABLES
+from nbkit.cluster.slurm import Slurm
+from nbkit.cluster.words import FieldName, ModuleName, Name, Part, StageName, Text, VariableName
 from nbkit.runs.limits import StepLimits
 
 Backend = Literal[
     "single",
     "ddp",
     "fsdp2",
+    "hsdp",
     "zero1",
     "zero2",
     "zero3",
@@ -36,31 +31,9 @@ Checkpointing = Literal["none", "full", "selective", "wide"]
 Algorithm = Literal[
     "sft", "reward", "ppo", "rlhf", "dpo", "grpo", "reinforce", "scaling", "manipulation"
 ]
-Scalar = str | int | float | bool | None
 TIME = re.compile(r"(?:(\d{1,3})-)?(\d{1,2}):([0-5]\d):([0-5]\d)")
 SECONDS_AN_HOUR = 3600
 MOST_HOURS, MOST_COST, PRICES = 100_000, 1e9, (0.001, 10_000)
-
-
-def _writable(text: str) -> str:
-    """Refuse what a script cannot hold."""
-    if any(ord(letter) < 32 or ord(letter) == 127 for letter in text):
-        raise ValueError("holds a control character or a line break; write it in one line")
-    return text
-
-
-def _no_option(text: str) -> str:
-    """Refuse what a program would take for an option."""
-    if text.startswith("-"):
-        raise ValueError(f"{text!r} begins with a dash, which a program takes for an option")
-    return text
-
-
-def _harmless(name: str) -> str:
-    """Refuse a variable that changes what the scripts or the shell themselves do."""
-    if name in SHELL_VARIABLES or name.startswith(SHELL_PREFIXES):
-        raise ValueError(f"environment may not set {name}, which the scripts or bash itself use")
-    return name
 
 
 def _duration(text: str) -> str:
@@ -69,23 +42,7 @@ def _duration(text: str) -> str:
     return text
 
 
-Text = Annotated[str, StringConstraints(min_length=1), AfterValidator(_writable)]
-Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.,:+&|-]*$")]
-StageName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
-FieldName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-# Capitals, so that no variable of the scripts, which are small, can be meant.
-VariableName = Annotated[
-    str, StringConstraints(pattern=r"^[A-Z_][A-Z0-9_]*$"), AfterValidator(_harmless)
-]
-ModuleName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./+-]*$")]
-Name = Annotated[Text, AfterValidator(_no_option)]
 Duration = Annotated[str, AfterValidator(_duration)]
-
-
-class Part(BaseModel):
-    """A mapping of job.yaml that knows its keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Container(Part):
@@ -96,23 +53,11 @@ class Container(Part):
     binds: tuple[Name, ...] = Field(default=(), strict=False)
 
 
-class Slurm(Part):
-    """What the cluster wants to know besides GPUs and time."""
-
-    partition: Word | None = None
-    account: Word | None = None
-    qos: Word | None = None
-    constraint: Word | None = None
-    reservation: Word | None = None
-    memory: Annotated[str, StringConstraints(pattern=r"^[0-9]+[KMGT]?$")] | None = None
-    cpus_per_process: int = Field(default=8, ge=1, le=256)
-    exclusive: bool = False
-
-
 class Limits(Part):
     """Where the job stops by itself: all attempts together, and steps in a row without use."""
 
     requeues: int = Field(default=3, ge=0, le=100)
+    retries: int = Field(default=2, ge=0, le=20)
     hours: float | None = Field(
         default=None, gt=0, le=MOST_HOURS, allow_inf_nan=False, strict=False
     )
@@ -129,7 +74,7 @@ class Stage(Part):
     """One call of the training script; the next starts from its output."""
 
     name: StageName
-    arguments: dict[FieldName, Any] = {}
+    arguments: dict[FieldName, Any] = Field(default={})
 
 
 class Job(Part):
@@ -155,15 +100,17 @@ class Job(Part):
     signal_seconds: int = Field(default=300, ge=1, le=3600)
     venv: Name | None = None
     container: Container | None = None
+    preflight: bool | None = None
+    asynchronous_checkpoints: bool = False
     modules: tuple[ModuleName, ...] = Field(default=(), strict=False)
-    environment: dict[VariableName, Text] = {}
+    environment: dict[VariableName, Text] = Field(default={})
     offline: bool = False
     trackers: tuple[Literal["tensorboard", "wandb"], ...] = Field(
         default=("tensorboard",), strict=False
     )
     slurm: Slurm = Slurm()
     limits: Limits = Limits()
-    arguments: dict[FieldName, Any] = {}
+    arguments: dict[FieldName, Any] = Field(default={})
     stages: tuple[Stage, ...] = Field(default=(), strict=False)
 
     @property
@@ -187,6 +134,11 @@ class Job(Part):
         return self.backend.endswith("-offload")
 
     @property
+    def is_checked_first(self) -> bool:
+        """Whether each GPU (or process) is tried before the first step."""
+        return self.gpus > 0 if self.preflight is None else self.preflight
+
+    @property
     def time_seconds(self) -> int:
         """How long one attempt may take."""
         found = TIME.fullmatch(self.time)
@@ -207,7 +159,7 @@ class Job(Part):
     @property
     def worst_case_seconds(self) -> int:
         """The longest that all attempts together can take."""
-        longest = self.time_seconds * (1 + self.limits.requeues)
+        longest = self.time_seconds * (1 + self.limits.requeues + self.limits.retries)
         return longest if self.budget_seconds is None else min(longest, self.budget_seconds)
 
     @property
@@ -237,7 +189,7 @@ class Job(Part):
         if self.backend == "single" and self.world_size > 1:
             raise ValueError(
                 f"backend: 'single' is for one process, and this job has {self.world_size}; take "
-                "'ddp', 'fsdp2' or one of 'zero1' to 'zero3-offload'"
+                "'ddp', 'fsdp2', 'hsdp' or one of 'zero1' to 'zero3-offload'"
             )
         if self.processes and self.gpus:
             raise ValueError("processes is for jobs without GPUs; with GPUs it is one a GPU")

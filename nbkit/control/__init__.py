@@ -1,1 +1,1 @@
-"""Control: actor-critics, rollouts, episodes, normalisers; batches of environments on tensors."""
+"""Control: actor-critics, rollouts, episodes, normalisers; gymnasium's environments as batches."""

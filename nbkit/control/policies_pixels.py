@@ -56,14 +56,13 @@ class ResidualBlock(nn.Module):
 
 
 class ResNetBody(nn.Sequential):
-    """Three stages of convolution, pooling and residual blocks (Espeholt et al., 2018, figure 3).
+    """Stages of convolution, pooling and a residual block (Espeholt et al., 2018, figure 3: two).
 
     Args:
         channels: C of the input.
         size: H and W of the input; each stage halves it.
         width: of the features.
         stages: channels of each stage.
-        blocks: residual blocks a stage; 2 there.
 
     """
 
@@ -74,14 +73,13 @@ class ResNetBody(nn.Sequential):
         width: int,
         *,
         stages: tuple[int, ...] = (16, 32, 32),
-        blocks: int = 1,
     ) -> None:
         layers: list[nn.Module] = []
         for outputs in stages:
             layers += [
                 nn.Conv2d(channels, outputs, 3, padding=1),
                 nn.MaxPool2d(3, stride=2, padding=1),
-                *[ResidualBlock(outputs) for _ in range(blocks)],
+                ResidualBlock(outputs),
             ]
             channels, size = outputs, -(-size // 2)
         features = channels * size * size

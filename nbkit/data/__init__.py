@@ -1,1 +1,1 @@
-"""Data for learning from people: loaders that report what they leave out, chats, token ids."""
+"""Data: loaders that report what they leave out, chats, token ids; what is downloaded."""

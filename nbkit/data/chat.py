@@ -1,10 +1,10 @@
 """Chats to token ids, with one BOS and with the answer where the prompt ends."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from nbkit.data.encode import Ids
 from nbkit.data.preferences import Message, Preference, RowError
+from nbkit.text.protocols import Tokenizer
 
 # The form of HH-RLHF for models without a chat template: the prompt ends with "Assistant:".
 # (Line breaks stand inside expressions: templates drop one that follows a block.)
@@ -34,13 +34,13 @@ class ChatEncoder:
 
     """
 
-    def __init__(self, tokenizer: Any, *, template: str | None = None) -> None:
+    def __init__(self, tokenizer: Tokenizer, *, template: str | None = None) -> None:
         self.template = template or tokenizer.chat_template
         if self.template is None:
             raise ValueError("tokenizer: it has no chat template; give one, such as HH_TEMPLATE")
         if tokenizer.eos_token_id is None:
             raise ValueError("tokenizer: it has no eos_token, so no answer could ever end")
-        self.tokenizer = tokenizer
+        self.tokenizer, self.eos_id = tokenizer, tokenizer.eos_token_id
 
     def prompt_ids(self, messages: Sequence[Message]) -> Ids:
         """Ids of a chat and of what announces the assistant's answer.
@@ -75,7 +75,7 @@ class ChatEncoder:
                 f"template: the prompt's ids are no prefix of the whole chat's (they part at id "
                 f"{part} of {len(prompt)}); what announces an answer must stand in the chat too"
             )
-        tail, end = whole[len(prompt) :], self.tokenizer.eos_token_id
+        tail, end = whole[len(prompt) :], self.eos_id
         return (*tail[: tail.index(end)], end) if end in tail else (*tail, end)
 
     def _ids(self, messages: Sequence[Message], *, announce: bool) -> Ids:
@@ -93,7 +93,7 @@ class ChatEncoder:
             raise RowError("refused by the template", f"{error} (roles: {roles})") from error
         ids = tuple(self.tokenizer.encode(text, add_special_tokens=False))
         bos = self.tokenizer.bos_token_id
-        if bos is not None and bos != self.tokenizer.eos_token_id and ids[:2] == (bos, bos):
+        if bos is not None and bos != self.eos_id and ids[:2] == (bos, bos):
             raise ValueError(
                 "template: the rendered chat begins with two BOS tokens; a model expects one"
             )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nbkit.data.json_lines import json_value, numbered_lines
+from nbkit.data.splits import find_split
 from nbkit.text.numerals import read_number
 
 _ANNOTATION = re.compile(r"<<[^<>\n]*>>")
@@ -48,7 +49,7 @@ class Loaded:
 
 
 def load_gsm8k(path: Path | str, *, strict: bool = True) -> Loaded:
-    """Read problems from JSON lines with the fields ``question`` and ``answer``.
+    """Read problems from JSON lines or Parquet with the fields ``question`` and ``answer``.
 
     Args:
         path: the file.
@@ -71,6 +72,22 @@ def load_gsm8k(path: Path | str, *, strict: bool = True) -> Loaded:
     if not problems and not broken:
         raise ValueError(f"{path}: no rows")
     return Loaded(tuple(problems), broken)
+
+
+def load_gsm8k_split(data: str | Path, split: str) -> list[WordProblem]:
+    """Read a split of GSM8K.
+
+    Args:
+        data: a folder with train.jsonl and test.jsonl, or the data set's name on the hub,
+            openai/gsm8k, whose folder "main" is taken.
+        split: "train" or "test".
+
+    Raises:
+        ValueError: no such data set or split; broken rows.
+
+    """
+    files = find_split(data, split, config="main")
+    return [problem for path in files for problem in load_gsm8k(path).problems]
 
 
 def parse_row(row: object, number: int = 0) -> WordProblem:

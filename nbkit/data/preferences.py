@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -140,20 +140,25 @@ class Collector:
         return LoadReport(self.rows, tuple(self.bad))
 
 
-def load_rows(path: Path | str, parse: Callable[[dict[str, Any], int], Preference]) -> Loaded:
+def load_rows(
+    path: Path | str | Sequence[Path], parse: Callable[[dict[str, Any], int], Preference]
+) -> Loaded:
     """Read JSON lines, plain or gzipped; empty lines count as rows without content and are skipped.
 
     Args:
-        path: the file, ".jsonl" or ".jsonl.gz".
+        path: the file, ".jsonl", ".jsonl.gz" or ".parquet"; or several, whose rows are counted on.
         parse: a row's object and number to a preference; raises ``RowError`` for a broken one.
 
     Raises:
         FileNotFoundError: there is no such file.
 
     """
-    collector = Collector()
-    for number, line in numbered_lines(path):
-        collector.add(number, partial(_parsed, parse, line, number))
+    collector, before = Collector(), 0
+    for file in [path] if isinstance(path, str | Path) else path:
+        number = before
+        for number, line in numbered_lines(file, before):
+            collector.add(number, partial(_parsed, parse, line, number))
+        before = number
     return Loaded(collector.kept, collector.report())
 
 

@@ -28,6 +28,7 @@ from nbkit.data.preferences import (
     number_field,
     text_field,
 )
+from nbkit.data.splits import find_split
 
 HIGHEST, MIDDLE = 10.0, 3.0
 FORMS = ("auto", "binarised", "completions")
@@ -127,10 +128,12 @@ def parse_binarised(row: dict[str, Any], number: int) -> Preference:
 
 
 def load_ultrafeedback(path: Path | str, *, seed: int = 0, form: str = "auto") -> Loaded:
-    """Read JSON lines of UltraFeedback; broken rows are in the report.
+    """Read UltraFeedback; broken rows are in the report.
 
     Args:
-        path: ".jsonl" or ".jsonl.gz".
+        path: ".jsonl", ".jsonl.gz" or ".parquet"; a folder that holds such a file of the split
+            train_prefs or train; or a name on the hub, HuggingFaceH4/ultrafeedback_binarized or
+            openbmb/UltraFeedback.
         seed: of the choice among the completions that are not the best.
         form: "completions" (raw), "binarised", or "auto": what a row with "completions" says.
 
@@ -140,7 +143,10 @@ def load_ultrafeedback(path: Path | str, *, seed: int = 0, form: str = "auto") -
 
     """
     check_choice("form", form, FORMS)
-    return load_rows(path, partial(_parse, seed=seed, form=form))
+    is_file = Path(path).suffix in (".jsonl", ".gz", ".parquet")
+    files = [Path(path)] if is_file else find_split(path, "train_prefs", "train")
+    parse = partial(_parse, seed=seed, form=form)
+    return load_rows(files[0] if len(files) == 1 else files, parse)
 
 
 def _parse(row: dict[str, Any], number: int, *, seed: int, form: str) -> Preference:

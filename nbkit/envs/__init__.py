@@ -1,1 +1,1 @@
-"""Environments: text worlds written from scratch, and adapters to gymnasium."""
+"""Environments: worlds of text, an arm that is seen through a camera, probes with known answers."""

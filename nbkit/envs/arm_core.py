@@ -5,7 +5,7 @@ it, so that what holds for one holds for the other.
 """
 
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -24,6 +24,9 @@ from nbkit.envs.arm_model import (
     tip_velocity,
 )
 from nbkit.envs.opengl import import_mujoco
+
+if TYPE_CHECKING:
+    from mujoco import MjData, MjModel
 
 mujoco = import_mujoco()
 Floats = NDArray[np.float32]
@@ -61,7 +64,7 @@ class ArmTask(Protocol):
         ...
 
 
-def _place_scene(model: Any, data: Any) -> None:
+def _place_scene(model: "MjModel", data: "MjData") -> None:
     """Compute where everything is drawn and measured; ``mj_forward`` would touch the warm start."""
     mujoco.mj_kinematics(model, data)
     mujoco.mj_comPos(model, data)

@@ -7,13 +7,16 @@ in ``assets/arm.xml``; ``assets/push.xml`` adds a puck.
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nbkit._inputs import check_choice, check_number
 from nbkit.envs.opengl import import_mujoco
+
+if TYPE_CHECKING:
+    from mujoco import MjModel
 
 mujoco = import_mujoco()
 Array = NDArray[np.float64]
@@ -63,11 +66,11 @@ NOMINAL = Physics()
 
 
 @cache
-def _as_written(name: str) -> Any:
+def _as_written(name: str) -> "MjModel":
     return mujoco.MjModel.from_xml_path(str(ASSETS / f"{name}.xml"))
 
 
-def load_model(name: str, physics: Physics = NOMINAL) -> Any:
+def load_model(name: str, physics: Physics = NOMINAL) -> "MjModel":
     """Return a ``mujoco.MjModel`` of its own, with the parameters changed.
 
     Args:
@@ -81,7 +84,7 @@ def load_model(name: str, physics: Physics = NOMINAL) -> Any:
     return model
 
 
-def apply_physics(model: Any, name: str, physics: Physics) -> None:
+def apply_physics(model: "MjModel", name: str, physics: Physics) -> None:
     """Set ``model``'s parameters from those written in the file ``name``, times ``physics``."""
     written = _as_written(name)
     model.body_mass[:] = written.body_mass * physics.mass

@@ -10,7 +10,7 @@ import os
 import weakref
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from nbkit.envs.opengl import (
     does_not_open,
     import_mujoco,
 )
+
+if TYPE_CHECKING:
+    from mujoco import MjData, MjModel
 
 mujoco = import_mujoco()
 Image = NDArray[np.uint8]
@@ -102,7 +105,7 @@ class SceneRenderer:
     """
 
     def __init__(
-        self, model: Any, height: int, width: int, *, tiles: int = 1, smooth: bool = False
+        self, model: "MjModel", height: int, width: int, *, tiles: int = 1, smooth: bool = False
     ) -> None:
         self.height, self.width, self.tiles = height, width, tiles
         self.columns = int(np.ceil(np.sqrt(tiles)))
@@ -132,11 +135,13 @@ class SceneRenderer:
         _OPEN.add(self)
         _close_at_exit()
 
-    def render(self, model: Any, data: Any, camera: str) -> Image:
+    def render(self, model: "MjModel", data: "MjData", camera: str) -> Image:
         """Return one picture (H, W, 3)."""
         return self.render_many([model], [data], camera)[0]
 
-    def render_many(self, models: Sequence[Any], datas: Sequence[Any], camera: str) -> Image:
+    def render_many(
+        self, models: Sequence["MjModel"], datas: Sequence["MjData"], camera: str
+    ) -> Image:
         """Return pictures (N, H, W, 3) of N arms; N is at most ``tiles``.
 
         Raises:

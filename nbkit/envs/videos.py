@@ -1,21 +1,15 @@
-"""Small films of arms: frames from the camera at the side, and a GIF that fits into a page."""
+"""Pictures of an arm that acts, from the camera at the side; ``nbkit.plots.film`` encodes them."""
 
-import base64
-import html
-import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 from torch import Tensor
 
-from nbkit._inputs import check_number
 from nbkit.envs.arm_envs import ArmVectorEnv
 from nbkit.envs.rendering import SceneRenderer
 
 Picture = NDArray[np.uint8]
-LARGEST_BYTES = 300_000
 
 
 def film(
@@ -49,62 +43,3 @@ def film(
         observations = observe(act(observations))
     renderer.close()
     return frames
-
-
-def side_by_side(films: Sequence[Sequence[Picture]]) -> list[Picture]:
-    """Join films frame by frame; a shorter one stands still at its end."""
-    length = max(len(frames) for frames in films)
-    held = [[*frames, *[frames[-1]] * (length - len(frames))] for frames in films]
-    return [np.concatenate(frames, axis=1) for frames in zip(*held, strict=True)]
-
-
-def gif(frames: Sequence[Picture], *, fps: float = 12.5, colours: int = 24) -> bytes:
-    """Encode a film that plays for ever.
-
-    Args:
-        frames: (H, W, 3) uint8 each.
-        fps: frames a second.
-        colours: of the palette, one for the whole film.
-
-    Raises:
-        ValueError: no frame, or a file over ``LARGEST_BYTES``.
-
-    """
-    if not frames:
-        raise ValueError("frames: a film needs at least one")
-    check_number("fps", fps, 0.0, open_low=True)
-    whole = Image.fromarray(np.concatenate(list(frames[:: max(1, len(frames) // 8)])))
-    palette = whole.quantize(colours)
-    pictures = [
-        Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE)
-        for frame in frames
-    ]
-    buffer = io.BytesIO()
-    pictures[0].save(
-        buffer,
-        format="GIF",
-        save_all=True,
-        append_images=pictures[1:],
-        duration=round(1000 / fps),
-        loop=0,
-        optimize=True,
-    )
-    data = buffer.getvalue()
-    if len(data) > LARGEST_BYTES:
-        raise ValueError(
-            f"the film takes {len(data) / 1000:.0f} kB, more than {LARGEST_BYTES / 1000:.0f}: use "
-            "fewer frames, fewer colours or a smaller size"
-        )
-    return data
-
-
-def film_html(data: bytes, alt: str) -> str:
-    """Return an HTML figure that holds the film.
-
-    Args:
-        data: from ``gif``.
-        alt: what is to be seen.
-
-    """
-    encoded = base64.b64encode(data).decode()
-    return f'<img src="data:image/gif;base64,{encoded}" alt="{html.escape(alt, quote=True)}">'

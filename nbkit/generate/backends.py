@@ -1,8 +1,8 @@
 """What the engine may lean on: Triton for its kernels, or vLLM in its place."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -11,15 +11,28 @@ from nbkit.generate.options import Sampling
 from nbkit.generate.result import Generation, left_pad
 from nbkit.generate.sampling import row_seeds
 from nbkit.generate.weights import geometry
+from nbkit.text.protocols import LanguageModel
 
 
-def triton_fits(module: Any) -> bool:
+class ServedModel(Protocol):
+    """A ``vllm.LLM``."""
+
+    llm_engine: Any
+
+    def generate(
+        self, prompts: Sequence[Mapping[str, list[int]]], sampling_params: Any, *, use_tqdm: bool
+    ) -> Any:
+        """Answer prompts."""
+        ...
+
+
+def triton_fits(module: LanguageModel) -> bool:
     """Whether Triton is installed and the kernels take the model's heads."""
     width = geometry(module).head_dim
     return find_spec("triton") is not None and width >= 16 and width & (width - 1) == 0
 
 
-def require_triton(device: torch.device, module: Any) -> None:
+def require_triton(device: torch.device, module: LanguageModel) -> None:
     """Raise unless the kernels can run on this device.
 
     Raises:
@@ -41,7 +54,7 @@ def require_triton(device: torch.device, module: Any) -> None:
 
 
 def vllm_generate(
-    model: Any,
+    model: LanguageModel | ServedModel | str,
     prompts: Sequence[Sequence[int]],
     limits: Sequence[int],
     sampling: Sampling,

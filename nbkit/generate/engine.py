@@ -21,6 +21,7 @@ from nbkit.generate.runner import Runner
 from nbkit.generate.sampling import check_sampling, row_seeds
 from nbkit.generate.session import FusedSession, Session
 from nbkit.generate.weights import geometry, unwrap
+from nbkit.text.protocols import LanguageModel
 
 BACKENDS = ("auto", "torch", "triton", "vllm")
 SESSIONS_KEPT = 2
@@ -37,13 +38,15 @@ class Engine:
 
     """
 
-    def __init__(self, model: Any, dtype: torch.dtype | None, options: EngineOptions) -> None:
+    def __init__(
+        self, model: LanguageModel, dtype: torch.dtype | None, options: EngineOptions
+    ) -> None:
         self.decoder = Decoder(model, dtype=dtype, join=options.join)
         self.options = options
         self._runners: OrderedDict[tuple[int, ...], Runner] = OrderedDict()
         self._addresses: tuple[int, ...] = self._where()
 
-    def refresh(self, model: Any) -> None:
+    def refresh(self, model: LanguageModel) -> None:
         """Read the weights again; graphs that remember other addresses are dropped."""
         self.decoder.refresh(model)
         if self.decoder.device.type == "cuda":
@@ -76,7 +79,7 @@ class Engine:
 
 @torch.no_grad()
 def generate(
-    model: Any,
+    model: LanguageModel | backends.ServedModel | str,
     prompts: Sequence[Sequence[int]] | Tensor,
     *,
     max_new_tokens: int | Sequence[int],
@@ -104,7 +107,7 @@ def generate(
 
     Args:
         model: a causal language model of transformers of the shape of Llama, Qwen2, Qwen3 or
-            GPT-2, or a ``HuggingFacePolicy`` around one.
+            GPT-2, or a ``HuggingFacePolicy`` around one; for "vllm" an LLM of it, or a folder.
         prompts: N lists of token ids, or a tensor (N, P) with `attention_mask`.
         max_new_tokens: limit for all rows, or one a row (N·G).
         temperature: logits are divided by it; 0 is greedy.
@@ -178,7 +181,7 @@ def generate(
 
 
 def engine_for(
-    module: Any, dtype: torch.dtype | None, backend: str, options: EngineOptions | None
+    module: LanguageModel, dtype: torch.dtype | None, backend: str, options: EngineOptions | None
 ) -> Engine:
     """The engine kept for a module, its weights read anew."""
     asked = options or EngineOptions()
@@ -196,7 +199,7 @@ def engine_for(
 
 
 def settle(
-    options: EngineOptions, backend: str, device: torch.device, module: Any
+    options: EngineOptions, backend: str, device: torch.device, module: LanguageModel
 ) -> EngineOptions:
     """Options with every "auto" decided."""
     kernels = backend == "triton" or (
@@ -220,7 +223,7 @@ def settle(
     return settled
 
 
-def clear(model: Any = None) -> None:
+def clear(model: object = None) -> None:
     """Hand back the caches and graphs kept for a model, or for all."""
     if model is None:
         _ENGINES.clear()

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from nbkit.generate.weights import Layer, Matrix, Weights, read
+from nbkit.text.protocols import LanguageModel
 
 # Matrices up to this many numbers a layer are joined on a CPU; larger ones gain nothing there.
 JOIN_BELOW = 2**20
@@ -32,7 +33,7 @@ class Mirror:
         self.dtype, self.join = dtype, join
         self._buffers: dict[tuple[Any, ...], Tensor] = {}
 
-    def refresh(self, model: Any) -> Weights:
+    def refresh(self, model: LanguageModel) -> Weights:
         """Read the module again and renew every copy."""
         source = read(model)
         done = {}

@@ -6,18 +6,17 @@ then slightly off-policy. Truncated importance weights (``nbkit.losses.importanc
 the expectation, and their bound keeps a few tokens from ruling the gradient.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from nbkit.generate.result import Generation
 from nbkit.generate.sampling import filtered_logprobs
 from nbkit.generate.weights import unwrap
+from nbkit.text.protocols import LanguageModel
 
 
 def trainer_logprobs(
-    model: Any,
+    model: LanguageModel,
     generation: Generation,
     *,
     temperature: float = 1.0,

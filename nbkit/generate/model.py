@@ -6,7 +6,6 @@ cache and decoding with a static one; the rest of the model is the same four mat
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +15,7 @@ from nbkit.generate.attention import decode_attention, length_mask, prompt_atten
 from nbkit.generate.cache import StaticCache
 from nbkit.generate.mirror import Mirror
 from nbkit.generate.weights import Geometry, Matrix, geometry, unwrap
+from nbkit.text.protocols import LanguageModel
 
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 
@@ -31,7 +31,7 @@ class Decoder:
     """
 
     def __init__(
-        self, model: Any, *, dtype: torch.dtype | None = None, join: bool | None = None
+        self, model: LanguageModel, *, dtype: torch.dtype | None = None, join: bool | None = None
     ) -> None:
         module = unwrap(model)
         self.shape: Geometry = geometry(module)
@@ -39,7 +39,7 @@ class Decoder:
         self._ropes: dict[int, tuple[Tensor, Tensor]] = {}
         self.refresh(module)
 
-    def refresh(self, model: Any) -> None:
+    def refresh(self, model: LanguageModel) -> None:
         """Read the weights again; call it after they have changed."""
         self.weights = self._mirror.refresh(unwrap(model))
 

@@ -1,7 +1,7 @@
 """What a call returns: tokens, masks, log-probabilities, ready for a trainer's forward pass."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 
 import torch
 from torch import Tensor
@@ -53,6 +53,11 @@ class Generation:
     def position_ids(self) -> Tensor:
         """(R, P+T) positions of ``ids``; real tokens count 0, 1, 2, …"""
         return position_ids(self.attention)
+
+    def rows(self, index: Tensor) -> "Generation":
+        """The rows of ``index``; widths and stats stay."""
+        names = [field.name for field in fields(self) if field.name != "stats"]
+        return replace(self, **{name: getattr(self, name)[index] for name in names})
 
     def lists(self) -> list[list[int]]:
         """The sampled tokens of each row, without padding."""

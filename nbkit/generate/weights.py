@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from nbkit.text.policies_value import SharedActorCritic
+from nbkit.text.scalar_models import SharedActorCritic
 
 SHAPES = ("llama", "qwen2", "qwen3", "gpt2")
 _ROPE = ("default", "linear", "llama3", "yarn")
@@ -83,24 +83,25 @@ class Weights:
                 yield from (layer.q_norm, layer.k_norm)
 
 
-def causal(policy: Any) -> Any:
+def causal(policy: object) -> nn.Module:
     """The language model that ``nbkit.generate`` runs, whatever stands around it."""
     return unwrap(policy.model if isinstance(policy, SharedActorCritic) else policy)
 
 
-def unwrap(model: Any) -> nn.Module:
+def unwrap(model: object) -> nn.Module:
     """The transformers module inside a policy, a compiled module or a DDP wrapper."""
     from nbkit.text.policies import HuggingFacePolicy
 
+    inner: Any = model
     while True:
-        if isinstance(model, HuggingFacePolicy):
-            model = model.model
-        elif isinstance(model, nn.parallel.DistributedDataParallel):
-            model = model.module
-        elif hasattr(model, "_orig_mod"):
-            model = model._orig_mod
+        if isinstance(inner, HuggingFacePolicy):
+            inner = inner.model
+        elif isinstance(inner, nn.parallel.DistributedDataParallel):
+            inner = inner.module
+        elif hasattr(inner, "_orig_mod"):
+            inner = inner._orig_mod
         else:
-            return model
+            return inner
 
 
 def geometry(model: Any) -> Geometry:

@@ -94,7 +94,7 @@ class ModelShape:
 
     @property
     def scalar_parameters(self) -> int:
-        """Parameters with one scalar head instead (``nbkit.text.policies_value``)."""
+        """Parameters with one scalar head instead (``nbkit.text.scalar_models``)."""
         return self.body_parameters + self.width + 1
 
     @property

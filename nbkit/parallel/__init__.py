@@ -1,8 +1,7 @@
 """One trainer over one device, DDP, FSDP2 and DeepSpeed: one word of the configuration chooses.
 
-`connect` makes the back-end; a trainer then speaks to ``Parallel`` alone. The modules ``ring``,
-``buckets``, ``shards``, ``tensor_parallel`` and ``handover`` build by hand what the
-libraries do, and are used by nothing else.
+`connect` makes the back-end; a trainer then speaks to ``Parallel`` alone. What the libraries do is
+built in ``nbkit.parallel.by_hand``, which nothing else uses.
 """
 
 from nbkit.parallel.base import Parallel

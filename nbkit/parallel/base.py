@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from nbkit.parallel import counts
 from nbkit.parallel.blocks import prepare_blocks
 from nbkit.parallel.config import ParallelConfig
+from nbkit.parallel.filling import filler_of
 from nbkit.parallel.state_tensors import like, whole
 from nbkit.parallel.world import World
 
@@ -56,16 +57,16 @@ class Parallel(ABC):
     def prepare(self, model: nn.Module, make_optimiser: MakeOptimiser) -> None:
         """Spread a model, then make its optimiser (it must hold the parameters as they are then).
 
-        Hand the model over on the CPU. FSDP2 moves it to the device block by block and cuts each at
-        once, so that the device never holds more than its shards and one unit whole: a block, or
-        what lies outside of all blocks. All others move the whole model first, in the precision
-        that it has: ZeRO needs room for that, although less is left when it has cut its share.
+        Hand the model over on the CPU; all ranks but the first may hand over shapes alone, and get
+        its weights (``filling``). FSDP2 moves it to the device block by block and cuts each at
+        once: the device never holds more than its shards and one unit whole, a block or what lies
+        outside of all blocks. All others move the whole model first, in the precision that it has:
+        ZeRO needs room for that, although less is left when it has cut its share.
 
-        Gradients that an earlier training left in the model are dropped: the first step would add
-        them to its own.
+        Gradients that an earlier training left in the model are dropped.
 
         Args:
-            model: the same weights on every rank; changed in place.
+            model: the same weights on every rank, or on the first; changed in place.
             make_optimiser: from parameters to an optimiser of torch.
 
         Raises:
@@ -83,16 +84,16 @@ class Parallel(ABC):
         self._wrap(model, make_optimiser)
 
     def _place(self, model: nn.Module) -> nn.Module:
-        return model.to(self.world.device)
+        filler = filler_of(self, model)
+        return model.to(self.world.device) if filler is None else filler.fill(model)
 
     def frozen(self, model: nn.Module) -> Any:
         """Place a model that only scores (reference, reward): on the device, without gradients.
 
-        DDP would refuse it, because there is no gradient to reduce. Every rank holds all of it,
-        except under FSDP2, which shards it like the policy. Its forward pass has the precision of
-        the policy's, so that equal weights give equal logits.
+        DDP would refuse it: there is no gradient to reduce. Every rank holds all of it, except
+        under FSDP2. Its forward pass has the policy's precision: equal weights give equal logits.
         """
-        return model.to(self.world.device).requires_grad_(False).eval()
+        return self._place(model).requires_grad_(False).eval()
 
     def another(self) -> "Parallel":
         """A back-end of the same kind, for a second model that learns (a value model)."""
@@ -130,7 +131,7 @@ class Parallel(ABC):
     def parts(self, micro_batches: Sequence[Item]) -> Iterator[Item | None]:
         """The micro-batches of one step, as many on every rank; gradients are summed at the last.
 
-        Under sharding a forward pass is a collective operation, so a rank with fewer micro-batches
+        Under sharding a forward pass is a collective operation: a rank with fewer micro-batches
         than another is given None, and must run the model once more with a loss of 0.
         """
         number = int(self.largest(len(micro_batches)))
@@ -151,8 +152,8 @@ class Parallel(ABC):
                 whole gradient nan, on all ranks, so that no step can be taken on it.
 
         """
-        # Every back-end averages gradients over the ranks; here that division is undone, visibly.
-        # An infinite loss can have a finite gradient: nan takes that away, without asking the GPU.
+        # Every back-end averages gradients over the ranks; here that division is undone. And an
+        # infinite loss can have a finite gradient: nan takes that away, without asking the GPU.
         factor = torch.full_like(loss, self.world.size, requires_grad=False)
         self._backward(loss * factor.masked_fill(~loss.detach().isfinite(), math.nan))
         self._has_gradients = True
@@ -216,18 +217,23 @@ class Parallel(ABC):
     def gathered(self) -> AbstractContextManager[Any]:
         """The module with whole parameters, for sampling; every rank must enter and leave.
 
-        It is the model as it was handed to ``prepare``: read it, do not train it. Its forward
-        passes send nothing, so that ranks may run as many as each needs.
+        It is the model that was handed to ``prepare``: read it, do not train it. Its forward passes
+        send nothing: ranks may run as many as each needs.
         """
         return nullcontext(self._plain)
 
-    def whole_state(self) -> dict[str, Tensor]:
+    def whole_state(self, *, everywhere: bool = True) -> dict[str, Tensor]:
         """All parameters and buffers, whole, in float32 where they are trained, on the CPU.
 
-        A collective operation: every rank must call it, and every rank gets the result.
+        A collective operation: every rank must call it. Every rank gets the result, or, unless
+        `everywhere`, the first alone and the others {}: their machine then holds the model once.
         """
-        found = self.state(optimiser=False)["model"]
-        return {name: whole(value).cpu() for name, value in found.items()}
+        found: dict[str, Tensor] = {}
+        for name, value in self.state(optimiser=False)["model"].items():
+            tensor = whole(value)
+            if everywhere or self.world.is_main:
+                found[name] = tensor.cpu()
+        return found
 
     # ---- checkpoints
 
@@ -266,9 +272,8 @@ class Parallel(ABC):
                 self.optimiser.state[parameters[name]][kind] = value
 
     def _named(self) -> Iterator[tuple[str, Tensor]]:
-        # A forward pass without a backward pass (of held-out data) leaves parameters of FSDP2 whole
-        # that lie outside of all blocks; this call puts them back in shards, which the optimiser
-        # knows. So it comes first.
+        # First: a forward pass without a backward pass leaves parameters of FSDP2 whole that lie
+        # outside of all blocks; this call puts them back in shards, which the optimiser knows.
         persistent = set(self._plain.state_dict(keep_vars=True))
         for name, parameter in self._plain.named_parameters():
             yield name, parameter.detach()

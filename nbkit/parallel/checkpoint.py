@@ -146,13 +146,17 @@ def write_shards(parallel: Sharded, folder: Path) -> None:
     flat = flatten(parallel.state())
     dcp.save(flat, storage_writer=FileSystemWriter(folder), no_dist=not dist.is_initialized())
     parallel.barrier()
-    write_manifest(
-        folder,
-        backend=parallel.config.backend,
-        world_size=parallel.world.size,
-        optimiser=type(parallel.optimiser).__name__,
-        groups=groups_of(parallel.optimiser),
-    )
+    write_manifest(folder, **facts_of(parallel))
+
+
+def facts_of(parallel: Sharded) -> dict[str, Any]:
+    """What the manifest of a model says beside the hashes of its files."""
+    return {
+        "backend": parallel.config.backend,
+        "world_size": parallel.world.size,
+        "optimiser": type(parallel.optimiser).__name__,
+        "groups": groups_of(parallel.optimiser),
+    }
 
 
 def read_shards(parallel: Sharded, folder: Path, *, checked: bool = False) -> None:

@@ -1,7 +1,7 @@
 """The settings of a back-end: one word chooses it, the rest has defaults."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Self
 
 from nbkit._inputs import check_choice, check_number
 
@@ -10,6 +10,7 @@ BACKENDS: dict[str, tuple[str, int, str]] = {
     "single": ("single", 0, "device"),
     "ddp": ("ddp", 0, "device"),
     "fsdp2": ("fsdp2", 3, "device"),
+    "hsdp": ("fsdp2", 3, "device"),
     "zero1": ("deepspeed", 1, "device"),
     "zero2": ("deepspeed", 2, "device"),
     "zero3": ("deepspeed", 3, "device"),
@@ -34,6 +35,7 @@ class ParallelConfig:
         compile: compile each block with ``torch.compile``; not under ZeRO 3.
         reshard_after_forward: FSDP2 frees a block's parameters after its forward pass and gathers
             them again for the backward pass. False keeps them: more memory, less traffic.
+        shard_size: ranks over which "hsdp" shards one copy of the model; 0: those of one machine.
         bucket_mb: megabytes of gradients that are reduced in one message.
         nvme_path: folder on a fast disk, for "zero3-nvme".
         seed: of the run, noted with its other settings. A back-end draws no random numbers; a
@@ -46,6 +48,7 @@ class ParallelConfig:
     checkpointing: Literal["none", "full", "selective", "wide"] = "none"
     compile: bool = False
     reshard_after_forward: bool = True
+    shard_size: int = 0
     bucket_mb: int = 25
     nvme_path: str | None = None
     seed: int = 0
@@ -57,11 +60,12 @@ class ParallelConfig:
         for name in ("compile", "reshard_after_forward"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} must be True or False; got {getattr(self, name)!r}")
-        for name in ("bucket_mb", "seed"):
+        for name in ("bucket_mb", "shard_size", "seed"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool):
                 raise ValueError(f"{name} must be a whole number; got {value!r}")
         check_number("bucket_mb", self.bucket_mb, 1)
+        check_number("shard_size", self.shard_size, 0)
         if self.nvme_path is not None and not str(self.nvme_path).strip():
             raise ValueError("nvme_path is empty; name a folder on a fast disk, or leave it out")
         if self.offload == "nvme" and self.nvme_path is None:
@@ -71,6 +75,18 @@ class ParallelConfig:
                 f"compile does not go with backend {self.backend!r}: ZeRO 3 gathers weights in "
                 "hooks on every module, which break a compiled block; choose 'fsdp2' or 'zero2'"
             )
+
+    @classmethod
+    def of(cls, config: object, **changes: Any) -> Self:
+        """The settings that a job's configuration has under the same names; the rest by default.
+
+        Args:
+            config: a dataclass with ``backend`` among its fields.
+            changes: settings that differ from those.
+
+        """
+        found = {f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)}
+        return cls(**{**found, **changes})
 
     @property
     def family(self) -> str:

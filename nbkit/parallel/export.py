@@ -16,10 +16,10 @@ from nbkit.generate.weights import unwrap
 from nbkit.parallel.base import Parallel
 from nbkit.parallel.checkpoint import SHARDS
 from nbkit.parallel.manifest import read_manifest, write_manifest
-from nbkit.runs.checkpoints import publish, whole_folders
+from nbkit.runs.checkpoints import all_sizes, publish, whole_folders
 from nbkit.runs.ranks import rank
 from nbkit.text.adapters import merged_state
-from nbkit.text.policies_value import ScalarModel
+from nbkit.text.scalar_models import ScalarModel
 
 CONFIG = "model"  # folder in the run with the shape of the model, as transformers writes it
 KIND = "kind.json"  # beside it: a language model, or one number a position
@@ -30,7 +30,7 @@ def shape_folder(run: Path, shards: str = SHARDS) -> Path:
     return run / (CONFIG + shards.removeprefix(SHARDS))
 
 
-def note_model(run: Path, model: Any, shards: str = SHARDS) -> bool:
+def note_model(run: Path, model: object, shards: str = SHARDS) -> bool:
     """Write the shape of a model into a run, so that it can be exported; every rank may call this.
 
     Args:
@@ -60,7 +60,7 @@ def note_model(run: Path, model: Any, shards: str = SHARDS) -> bool:
     return True
 
 
-def note_models(run: Path, models: Mapping[str, Any]) -> None:
+def note_models(run: Path, models: Mapping[str, object]) -> None:
     """Note the models of a trainer, by the folders of their shards, where that is not done yet."""
     for shards, model in models.items():
         if not (shape_folder(run, shards) / KIND).exists():
@@ -160,9 +160,11 @@ def write_model(parallel: Parallel, folder: Path, *, dtype: str = "float32") -> 
 
     """
     model = parallel.plain
-    state = merged_state(model, parallel.whole_state())
+    whole = parallel.whole_state(everywhere=False)
     if not parallel.world.is_main:
         return
+    state = merged_state(model, whole)
+    del whole
     scalar = isinstance(model, ScalarModel)
     with torch.device("meta"):
         fresh = _of_shape(model.body.config if scalar else model.config, scalar)
@@ -231,5 +233,5 @@ def import_model(folder: Path, run: Path) -> Path:
     dcp.save(flat, storage_writer=FileSystemWriter(new / SHARDS), no_dist=True)
     write_manifest(new / SHARDS, backend="imported", world_size=1, groups=[])
     note_model(run, model)
-    publish(new, final)
+    publish(new, final, all_sizes(new))
     return final

@@ -7,7 +7,7 @@ new.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
@@ -27,15 +27,21 @@ class ManifestError(BrokenCheckpointError):
     """A folder is not what its manifest says; nothing of it was opened."""
 
 
-def digests(folder: Path) -> dict[str, str]:
+def digests(folder: Path, known: Mapping[str, str] | None = None) -> dict[str, str]:
     """Name and hash of every file below a folder; ranks share the work and all get the result.
 
     On a network file system a rank may see late what another has just written, but its own files
     at once. So a file counts if any rank sees it, and one that does hashes it.
+
+    Args:
+        folder: whose files.
+        known: hashes that this rank has computed of its own files.
+
     """
     rank = dist.get_rank() if dist.is_initialized() else 0
     names = share(gather_objects(files_below(folder)), rank)
-    mine = {name: file_digest(folder / name) for name in names}
+    noted = known or {}
+    mine = {name: noted.get(name) or file_digest(folder / name) for name in names}
     return {name: value for part in gather_objects(mine) for name, value in part.items()}
 
 
@@ -66,9 +72,26 @@ def share(seen: Sequence[AbstractSet[str]], rank: int) -> list[str]:
     return mine
 
 
-def write_manifest(folder: Path, **facts: Any) -> None:
-    """Note the files of a folder and some facts; every rank calls this when all have written."""
-    files = digests(folder)
+def own_digests(folder: Path, rank: int) -> dict[str, str]:
+    """The hashes of the shards that a rank has written; no other rank is asked."""
+    found = {}
+    for name in files_below(folder):
+        named = OWN.fullmatch(Path(name).name)
+        if named and int(named[1]) == rank:
+            found[name] = file_digest(folder / name)
+    return found
+
+
+def write_manifest(folder: Path, known: Mapping[str, str] | None = None, **facts: Any) -> None:
+    """Note the files of a folder and some facts; every rank calls this when all have written.
+
+    Args:
+        folder: whose files.
+        known: see ``digests``.
+        facts: plain data.
+
+    """
+    files = digests(folder, known)
     if not dist.is_initialized() or dist.get_rank() == 0:
         write_json(folder / NAME, {"format": 1, **facts, "files": files})
 

@@ -160,6 +160,6 @@ def attach_scoring(model: Any, *, compiled: bool = False) -> Any:
     return model
 
 
-def scores_tokens(model: Any) -> bool:
+def scores_tokens(model: object) -> bool:
     """Whether ``attach_scoring`` has taught the model, which a back-end may have wrapped."""
     return bool(getattr(getattr(model, "module", model), "scores_tokens", False))

@@ -1,17 +1,19 @@
 """One device, DDP and FSDP2: the back-ends that come with torch."""
 
 import inspect
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
 from nbkit.parallel.base import MakeOptimiser, Parallel
 from nbkit.parallel.blocks import blocks_of
+from nbkit.parallel.filling import filler_of
 
 # Buffers are the same on all ranks and are not sent at each forward pass. The word for that has
 # changed with torch 2.13.
@@ -90,7 +92,12 @@ class DDP(Parallel):
 
 
 class FSDP2(Parallel):
-    """Weights, gradients and optimiser sharded by block; a block is gathered when it is needed."""
+    """Weights, gradients and optimiser sharded by block; a block is gathered when it is needed.
+
+    HSDP is the same within a group of ranks, by default those of one machine: each group holds a
+    copy, and gradients are all-reduced between the groups. Weights then never cross the slower
+    network between machines.
+    """
 
     trains: ClassVar[str] = "weights, gradients and state sharded; weights gathered block by block"
 
@@ -108,8 +115,20 @@ class FSDP2(Parallel):
     def _place(self, model: nn.Module) -> nn.Module:
         return model  # `fully_shard` moves one block at a time, and frees it when it is cut
 
+    def _mesh(self) -> DeviceMesh:
+        """The ranks: a row, or under HSDP one row a copy of the model."""
+        kind, size = self.world.device.type, self.world.size
+        if self.config.backend != "hsdp":
+            return init_device_mesh(kind, (size,))
+        row = self.config.shard_size or int(os.environ.get("LOCAL_WORLD_SIZE", str(size)))
+        if size % row:
+            raise ValueError(
+                f"shard_size is {row}; the {size} processes must make up whole groups of that size"
+            )
+        return init_device_mesh(kind, (size // row, row), mesh_dim_names=("copies", "shards"))
+
     def _shard(self, model: nn.Module) -> None:
-        mesh = init_device_mesh(self.world.device.type, (self.world.size,))
+        mesh, filler = self._mesh(), filler_of(self, model)
         low = torch.bfloat16 if self.config.precision == "bfloat16" else None
         options: dict[str, Any] = {
             "mesh": mesh,
@@ -121,7 +140,11 @@ class FSDP2(Parallel):
             ),
         }
         for block in blocks_of(model):
+            if filler is not None:
+                filler.fill(block)
             fully_shard(block, reshard_after_forward=self.config.reshard_after_forward, **options)
+        if filler is not None:
+            filler.fill(model)
         fully_shard(model, **options)
 
     def expect(self, *, last: bool) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -106,11 +105,14 @@ class Zero(Parallel):
         with deepspeed.zero.GatheredParameters(list(self._plain.parameters())):
             yield self._plain
 
-    def whole_state(self) -> dict[str, Tensor]:
+    def whole_state(self, *, everywhere: bool = True) -> dict[str, Tensor]:
         """As in ``Parallel``: the float32 weights that the optimiser steps."""
-        found = dict(self._buffers())
+        wanted = everywhere or self.world.is_main
+        found = dict(self._buffers()) if wanted else {}
         for name, parameter in self._plain.named_parameters():
-            found[name] = self._full(parameter).cpu()
+            tensor = self._full(parameter)
+            if wanted:
+                found[name] = tensor.cpu()
         return found
 
     # A checkpoint holds each tensor in its own shape, cut along its first dimension as FSDP2 cuts
@@ -269,10 +271,3 @@ _FLATS = {
     False: ("single_partition_of_fp32_groups", "fp32_groups_flat_partition"),
     True: ("fp32_partitioned_groups_flat",),
 }
-
-
-def write_config(config: ParallelConfig, path: Path) -> None:
-    """Write the settings where the `deepspeed` launcher and a reader can look at them."""
-    from nbkit.runs.provenance import write_json
-
-    write_json(path, deepspeed_config(config))

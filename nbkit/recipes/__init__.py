@@ -1,1 +1,1 @@
-"""Recipes: the worlds and settings that pages, studies and tests share."""
+"""Recipes: the worlds and settings that pages share with jobs, studies and tests."""

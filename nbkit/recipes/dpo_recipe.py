@@ -6,7 +6,6 @@ Everything a run, live or in a study, needs around the trainer; each function is
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -23,7 +22,8 @@ from nbkit.envs.helpful import (
     preference_pairs,
 )
 from nbkit.envs.helpful.language import NOUNS, TOPICS
-from nbkit.text.policies_hf import tiny_model
+from nbkit.text.protocols import LanguageModel, PretrainedModel
+from nbkit.text.tiny_models import tiny_model
 from nbkit.trainers import sft
 from nbkit.trainers.dpo.config import DPOConfig
 from nbkit.trainers.dpo.evaluation import Judgement, judge
@@ -45,7 +45,7 @@ class Base:
 
     """
 
-    model: Any
+    model: PretrainedModel
     pairs: list[Pair]
 
 
@@ -62,15 +62,20 @@ def make_base(seed: int, *, pairs: int, device: str = "cpu", sft_steps: int | No
     model = tiny_model(VOCABULARY, width=64, layers=2, heads=4, max_length=64, seed=seed).to(device)
     examples = encode_demonstrations(demonstrations(DEMONSTRATIONS, seed=seed), VOCABULARY)
     config = SFT if sft_steps is None else sft.SFTConfig(sft_steps, SFT.batch_size, 1e-2)
-    sft.train(
-        model, examples, config, pad_id=VOCABULARY.pad_id,
-        generator=torch.Generator().manual_seed(seed), progress=False,
-    )  # fmt: skip
+    sft.SFTTrainer(
+        model,
+        examples,
+        config,
+        pad_id=VOCABULARY.pad_id,
+        generator=torch.Generator().manual_seed(seed),
+    ).run(progress=False)
     sampler = policy_sampler(model, VOCABULARY, max_new_tokens=MAX_NEW_TOKENS, rounds=20)
     return Base(model, preference_pairs(pairs, seed=seed, sampler=sampler))
 
 
-def judged(model: Any, reference: Any, *, seed: int, answers: int = 24) -> Judgement:
+def judged(
+    model: LanguageModel, reference: LanguageModel, *, seed: int, answers: int = 24
+) -> Judgement:
     """Let a policy answer each held-out question several times, and the hidden judge score it.
 
     Args:
@@ -107,6 +112,26 @@ def flip_labels(pairs: Sequence[Pair], share: float, *, seed: int) -> list[Pair]
 def longer_first(pairs: Sequence[Pair]) -> list[Pair]:
     """Labels of a judge who counts words: the longer answer wins, a tie stays as it is."""
     return [_turned(p) if len(p.rejected.split()) > len(p.chosen.split()) else p for p in pairs]
+
+
+def length_balanced(pairs: Sequence[Pair], *, seed: int) -> list[Pair]:
+    """The pairs in which the label says nothing of length: each has a partner.
+
+    A pair whose chosen answer is longer by d words stays only where one whose chosen answer is
+    shorter by d stays too; pairs of equal length stay all.
+    """
+    source = random.Random(f"balance {seed}")
+    of_gap: dict[int, list[int]] = {}
+    for number, pair in enumerate(pairs):
+        gap = len(pair.chosen.split()) - len(pair.rejected.split())
+        of_gap.setdefault(gap, []).append(number)
+    kept = list(of_gap.get(0, []))
+    for gap in sorted(gap for gap in of_gap if gap > 0):
+        sides = of_gap[gap], of_gap.get(-gap, [])
+        count = min(map(len, sides))
+        for side in sides:
+            kept += source.sample(side, count)
+    return [pairs[number] for number in sorted(kept)]
 
 
 def twins(pairs: Sequence[Pair], *, seed: int) -> list[Pair]:

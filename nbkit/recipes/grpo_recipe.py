@@ -16,21 +16,23 @@ from nbkit.envs.arithmetic import (
     longest_completion,
     well_formed,
 )
-from nbkit.generate import generate
+from nbkit.generate import answer
 from nbkit.generate.result import left_pad
 from nbkit.logprobs import next_token_logprobs
-from nbkit.masks import aggregate, position_ids
+from nbkit.masks import aggregate
 from nbkit.rewards.compose import Composed
-from nbkit.text.policies_hf import tiny_model
+from nbkit.text.model_inputs import model_inputs
+from nbkit.text.protocols import LanguageModel, Problem, TextVocabulary
+from nbkit.text.tiny_models import tiny_model
 from nbkit.trainers.grpo.config import GRPOConfig
 from nbkit.trainers.grpo.variants import variant
 from nbkit.trainers.scoring import Completion
 
 
 def teach(
-    model: Any,
-    vocabulary: Any,
-    examples: Sequence[tuple[Any, str]],
+    model: LanguageModel,
+    vocabulary: TextVocabulary,
+    examples: Sequence[tuple[Problem, str]],
     *,
     steps: int,
     batch_size: int = 32,
@@ -78,7 +80,7 @@ def teach(
 
 
 def supervised_loss(
-    model: Any, rows: Sequence[tuple[Sequence[int], Sequence[int]]], pad_id: int
+    model: LanguageModel, rows: Sequence[tuple[Sequence[int], Sequence[int]]], pad_id: int
 ) -> Tensor:
     """Mean of minus log p over the tokens of the completions.
 
@@ -93,12 +95,7 @@ def supervised_loss(
     lengths = torch.tensor([len(text) for _, text in rows], device=device)
     width = ids.shape[1]
     counted = torch.arange(width, device=device) >= width - lengths[:, None]
-    logits = model(
-        input_ids=ids,
-        attention_mask=attention.long(),
-        position_ids=position_ids(attention),
-        use_cache=False,
-    ).logits
+    logits = model(**model_inputs(ids, attention)).logits
     logp = next_token_logprobs(logits, ids, mask=counted)
     return -aggregate(logp, counted[:, 1:], "token-mean")
 
@@ -115,7 +112,7 @@ def _minibatches(
 
 
 def evaluate(
-    model: Any,
+    model: LanguageModel,
     vocabulary: ArithmeticVocabulary,
     problems: Sequence[Sum],
     *,
@@ -134,15 +131,10 @@ def evaluate(
         seed: of the sampling.
 
     """
-    made = generate(
-        model,
-        [vocabulary.encode(problem.prompt) for problem in problems],
-        max_new_tokens=max_new_tokens,
-        temperature=temperature,
-        eos_ids=vocabulary.eos_id,
-        pad_id=vocabulary.pad_id,
-        seeds=seed,
-    )
+    made = answer(
+        model, vocabulary, problems,
+        max_new_tokens=max_new_tokens, temperature=temperature, seeds=seed,
+    )  # fmt: skip
     texts = [vocabulary.decode(row) for row in made.lists()]
     whole = (~made.truncated).tolist()
     asked = list(zip(problems, texts, whole, strict=True))
@@ -172,14 +164,14 @@ class Recipe:
     """Numbers of a run from nothing: a body, supervised steps, then reinforcement learning.
 
     Attributes:
-        body: arguments of ``nbkit.text.policies_hf.tiny_model``.
+        body: arguments of ``nbkit.text.tiny_models.tiny_model``.
         terms: fewest and most numbers of a sum.
         examples: size of the corpus.
         forget: its planted share of forgotten carries.
         second_look: its share of texts that add the tens twice.
         skip: its share of texts that skip the work.
         lessons: arguments of ``teach``.
-        config: of ``nbkit.trainers.grpo.train``.
+        config: of ``nbkit.trainers.grpo.GRPOTrainer``.
 
     """
 

@@ -20,8 +20,9 @@ from nbkit.envs.helpful import (
     policy_sampler,
     preference_pairs,
 )
-from nbkit.text.policies_hf import tiny_model
-from nbkit.text.policies_value import ScalarModel, SharedActorCritic
+from nbkit.text.protocols import PretrainedModel
+from nbkit.text.scalar_models import ScalarModel, SharedActorCritic
+from nbkit.text.tiny_models import tiny_model
 from nbkit.trainers import reward_model, sft
 from nbkit.trainers.reward_model import RewardModelConfig
 from nbkit.trainers.rlhf import RLHFConfig, RLHFTrainer
@@ -35,7 +36,7 @@ class Recipe:
     """Numbers of the pipeline.
 
     Attributes:
-        body: arguments of ``nbkit.text.policies_hf.tiny_model``.
+        body: arguments of ``nbkit.text.tiny_models.tiny_model``.
         demonstrations: how many stage 1 learns from.
         sft: settings of stage 1.
         pairs: how many comparisons stage 2 learns from.
@@ -80,14 +81,15 @@ def stage_one(recipe: Recipe, *, seed: int, progress: bool = False) -> Any:
     vocabulary = HelpfulVocabulary()
     model = tiny_model(vocabulary, seed=seed, **recipe.body)
     examples = encode_demonstrations(demonstrations(recipe.demonstrations, seed=seed), vocabulary)
-    sft.train(
-        model, examples, recipe.sft,
-        pad_id=vocabulary.pad_id, generator=_generator(seed), progress=progress,
-    )  # fmt: skip
+    sft.SFTTrainer(
+        model, examples, recipe.sft, pad_id=vocabulary.pad_id, generator=_generator(seed)
+    ).run(progress=progress)
     return model
 
 
-def comparisons(recipe: Recipe, policy: Any, *, seed: int) -> tuple[list[Pair], list[Pair]]:
+def comparisons(
+    recipe: Recipe, policy: PretrainedModel, *, seed: int
+) -> tuple[list[Pair], list[Pair]]:
     """Return pairs to learn from and held-out ones, both sampled from the SFT policy."""
     sampler = policy_sampler(policy, HelpfulVocabulary(), max_new_tokens=recipe.rlhf.max_new_tokens)
     return (
@@ -120,7 +122,7 @@ class Proxy:
 
 def stage_two(
     recipe: Recipe,
-    body: Any,
+    body: PretrainedModel,
     pairs: Sequence[Pair],
     held_out: Sequence[Pair],
     *,
@@ -142,10 +144,13 @@ def stage_two(
     pad = vocabulary.pad_id
     model = ScalarModel.from_causal(body)
     judged = encode_pairs(held_out, vocabulary)
-    history = reward_model.train(
-        model, encode_pairs(pairs, vocabulary), recipe.reward_model_steps(),
-        pad_id=pad, generator=_generator(seed), progress=progress,
-    )  # fmt: skip
+    history = reward_model.RewardModelTrainer(
+        model,
+        encode_pairs(pairs, vocabulary),
+        recipe.reward_model_steps(),
+        pad_id=pad,
+        generator=_generator(seed),
+    ).run(progress=progress)
     examples = encode_demonstrations(demonstrations(500, seed=seed), vocabulary)
     reward_model.centre(model, examples, pad_id=pad)
     result = reward_model.evaluate(model, judged, pad_id=pad)
@@ -159,7 +164,9 @@ def stage_two(
     )
 
 
-def stage_three(recipe: Recipe, policy: Any, proxy: ScalarModel, *, seed: int) -> RLHFTrainer:
+def stage_three(
+    recipe: Recipe, policy: PretrainedModel, proxy: ScalarModel, *, seed: int
+) -> RLHFTrainer:
     """Return a trainer whose policy is a copy of the SFT policy; the judge only watches.
 
     Args:
@@ -170,10 +177,10 @@ def stage_three(recipe: Recipe, policy: Any, proxy: ScalarModel, *, seed: int) -
 
     """
     vocabulary = HelpfulVocabulary()
-    student = copy.deepcopy(policy)
+    student: PretrainedModel | SharedActorCritic = copy.deepcopy(policy)
     value: ScalarModel | None = None
     if recipe.value == "shared":
-        student = SharedActorCritic(student, seed=seed)
+        student = SharedActorCritic(copy.deepcopy(policy), seed=seed)
     elif recipe.value == "reward-model":
         value = copy.deepcopy(proxy)
     elif recipe.value == "policy":

@@ -1,4 +1,4 @@
-"""Reward functions and verifiers.
+"""Reward functions and verifiers, and the sandbox in which they run programs.
 
 Importing the package is cheap: the names below load their modules when they are first used.
 """

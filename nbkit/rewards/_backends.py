@@ -33,11 +33,18 @@ def filter_program() -> bytes:
     return _seccomp.program()
 
 
-def command(backend: str, inner: list[str], *, seccomp_fd: int, info_fd: int) -> list[str]:
+def command(
+    backend: str,
+    inner: list[str],
+    *,
+    seccomp_fd: int,
+    info_fd: int,
+    view: _view.View = _view.NOTHING_MORE,
+) -> list[str]:
     """Return the command that runs ``inner`` as process 1 of a new sandbox."""
     if backend == "bubblewrap":
-        return _bubblewrap.command(inner, seccomp_fd=seccomp_fd, info_fd=info_fd)
-    shown, hidden, links = _view.visible()
+        return _bubblewrap.command(inner, seccomp_fd=seccomp_fd, info_fd=info_fd, view=view)
+    shown, hidden, links = _view.visible(view)
     plan = {
         "info": info_fd,
         "seccomp": _seccomp.program(),

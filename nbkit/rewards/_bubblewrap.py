@@ -12,7 +12,15 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from nbkit.rewards._view import DEVICES, ENVIRONMENT, SCRATCH, SCRATCH_BYTES, visible
+from nbkit.rewards._view import (
+    DEVICES,
+    ENVIRONMENT,
+    NOTHING_MORE,
+    SCRATCH,
+    SCRATCH_BYTES,
+    View,
+    visible,
+)
 
 
 def found() -> str | None:
@@ -21,12 +29,17 @@ def found() -> str | None:
 
 
 def command(
-    inner: list[str], *, seccomp_fd: int, info_fd: int, scratch_bytes: int = SCRATCH_BYTES
+    inner: list[str],
+    *,
+    seccomp_fd: int,
+    info_fd: int,
+    scratch_bytes: int = SCRATCH_BYTES,
+    view: View = NOTHING_MORE,
 ) -> list[str]:
     """Return the command that runs ``inner`` as process 1 of a new sandbox."""
     path = found()
     assert path is not None  # the caller has looked
-    shown, hidden, links = visible()
+    shown, hidden, links = visible(view)
     options = [path, "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
     options += ["--unshare-cgroup-try", "--hostname", "sandbox", "--as-pid-1", "--new-session"]
     options += ["--die-with-parent", "--clearenv", "--cap-drop", "ALL"]

@@ -17,30 +17,19 @@ import time
 import weakref
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from nbkit.rewards import _backends, _cgroup, _view
 from nbkit.rewards._layers import MINIMUM, layers_of
 from nbkit.rewards._limits import Limits
+from nbkit.rewards._sources import BOOT, code
 
 START_S = 20.0
 OVERHEAD_BYTES = 2**25  # of the supervisor, in a control group that also holds the program
-_BOOT = (
-    "import marshal,os,sys\nf=int(sys.argv[1])\nn=int.from_bytes(os.read(f,4),'big')\nd=b''\n"
-    "while len(d)<n:d+=os.read(f,n-len(d))\n"
-    "exec(marshal.loads(d),{'__name__':'__main__','__builtins__':__builtins__})"
-)
 
 
 class SandboxUnavailableError(RuntimeError):
     """This machine cannot protect itself from a program, and the caller did not accept that."""
-
-
-@cache
-def _code(name: str) -> bytes:
-    path = Path(__file__).with_name(name)
-    return marshal.dumps(compile(path.read_text(), f"<{path.stem}>", "exec", dont_inherit=True))
 
 
 class Sandbox:
@@ -48,13 +37,22 @@ class Sandbox:
 
     Args:
         allow_unprotected: start a bare interpreter where nothing better is to be had.
+        backend: the way into new namespaces; left out, the best that works here.
+        view: what the program sees beyond the bare interpreter.
 
     Raises:
         SandboxUnavailableError: below the minimum of protection.
 
     """
 
-    def __init__(self, *, allow_unprotected: bool = False, backend: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        allow_unprotected: bool = False,
+        backend: str | None = None,
+        view: _view.View = _view.NOTHING_MORE,
+    ) -> None:
+        self._view = view
         self._open: list[int] = []
         self._pidfd = -1
         self._group: _cgroup.Group | None = None
@@ -81,7 +79,7 @@ class Sandbox:
         self.stdout, stdout = self._pipe()
         self.stderr, stderr = self._pipe()
         theirs = [orders_in, reports_out, stdin, stdout, stderr]
-        inner = [_view.interpreter(), *_view.BARE, "-c", _BOOT, str(orders_in), str(reports_out)]
+        inner = [_view.interpreter(), *_view.BARE, "-c", BOOT, str(orders_in), str(reports_out)]
         passed, info = [orders_in, reports_out], -1
         environment = dict(_view.ENVIRONMENT)
         self.scratch = _view.SCRATCH
@@ -91,7 +89,9 @@ class Sandbox:
             os.write(filter_out, _backends.filter_program())
             self._shut(filter_out)
             inner += [str(_view.drop_to()), "pid1"]
-            inner = _backends.command(backend, inner, seccomp_fd=filter_in, info_fd=info_out)
+            inner = _backends.command(
+                backend, inner, seccomp_fd=filter_in, info_fd=info_out, view=self._view
+            )
             passed += [filter_in, info_out]
             theirs += [filter_in, info_out]
         else:
@@ -111,7 +111,7 @@ class Sandbox:
         )
         for descriptor in theirs:
             self._shut(descriptor)
-        self._send(_code("_inside.py"), framed=True)
+        self._send(code("_inside.py"), framed=True)
         if backend:
             self._find_process_one(info)
         facts = self._report(time.monotonic() + START_S)
@@ -153,7 +153,7 @@ class Sandbox:
             "scratch": self.scratch,
             "limits": limits.as_rlimits(),
             "memory_bytes": limits.memory_bytes,
-            "calls": b"" if role == "program" else _code("_calls.py"),
+            "calls": b"" if role == "program" else code("_calls.py"),
         }
         if "unprotected" in self.layers:
             # Here the limit would count every process of this user.

@@ -3,6 +3,7 @@
 import os
 import secrets
 import sys
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +19,23 @@ ENVIRONMENT = {
     "PYTHONHASHSEED": "0",
     "OMP_NUM_THREADS": "1",
 }
+
+
+@dataclass(frozen=True)
+class View:
+    """What a program sees beyond the bare interpreter: folders read-only, and folders emptied.
+
+    Attributes:
+        shown: absolute paths of folders, such as one of installed packages.
+        hidden: absolute paths of folders in them that appear empty.
+
+    """
+
+    shown: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+
+
+NOTHING_MORE = View()
 
 
 def interpreter() -> str:
@@ -41,7 +59,9 @@ def drop_to() -> int:
 
 
 @cache
-def visible() -> tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[str, str], ...]]:
+def visible(
+    more: View = NOTHING_MORE,
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[str, str], ...]]:
     """Return the folders shown read-only, the folders hidden in them, and symbolic links."""
     prefixes = {sys.base_prefix, sys.base_exec_prefix, str(Path(interpreter()).parents[1])}
     wanted = ["/usr/bin", "/usr/lib", "/usr/lib64", "/usr/lib32"]
@@ -64,4 +84,6 @@ def visible() -> tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[str, str], 
         for path in sorted(Path(folder).glob(pattern))
         if not path.is_symlink()
     ]
+    shown += [folder for folder in more.shown if folder not in shown]
+    hidden = [folder for folder in hidden if folder not in more.shown] + list(more.hidden)
     return tuple(shown), tuple(dict.fromkeys(hidden)), tuple(links)

@@ -34,7 +34,6 @@ _VALUES = (
     r"\\frac\s*\{\s*d[^{}]*\}\s*\{\s*d[^{}]*\}",
 )
 _VALUE = re.compile("|".join(f"(?:{pattern})" for pattern in _VALUES))
-_PLAIN = re.compile(_SYMBOL)
 
 
 def names_a_value(left: str, right: str = "") -> bool:

@@ -23,7 +23,8 @@ import torch
 from nbkit.runs.checkpoint_file import check_configuration, read_checkpoint, write_checkpoint
 from nbkit.runs.provenance import write_json
 from nbkit.runs.random_state import get_random_state, set_random_state
-from nbkit.runs.ranks import any_rank, barrier, rank, world_size
+from nbkit.runs.ranks import any_rank, barrier, every_rank_s, rank, world_size
+from nbkit.runs.unfinished import Unfinished, Write
 
 NAME = re.compile(r"step_(\d{8})(\.old)?")
 FILES = "files.json"  # names and sizes of all files of a checkpoint
@@ -56,9 +57,9 @@ def write_folder(
     config: dict[str, Any],
     *,
     state: Callable[[], dict[str, Any]] | None,
-    write: Callable[[Path], None] | None,
+    write: Write | None,
     random: dict[str, Any] | None = None,
-) -> None:
+) -> Unfinished | None:
     """Write the checkpoint of a step; every rank calls this.
 
     Args:
@@ -67,8 +68,12 @@ def write_folder(
         config: of the run; compared when it is read.
         state: gives tensors and plain data; called on every rank, since it may gather shards,
             and stored by rank 0.
-        write: puts files into the folder it is given; called on every rank.
+        write: puts files into the folder it is given; called on every rank. It may return what is
+            still being written, on all ranks or on none.
         random: of the random generators after that step; by default as they are now.
+
+    Returns:
+        what is still to be settled; None: the checkpoint is whole.
 
     """
     final = parent / f"step_{step:08d}"
@@ -82,26 +87,48 @@ def write_folder(
         stored = {"trainer": {"config": config, "state": state()}}
         if rank() == 0:
             write_checkpoint(new / "state.pt", stored)
-    if write is not None:
-        write(new)
+    later = None if write is None else write(new)
     noted = {"trainer": {"config": {}}, "random": random or get_random_state()}
     write_checkpoint(new / f"random_{rank()}_of_{world_size()}.pt", noted)
+    if later is not None:
+        return Unfinished(step, later, lambda: _publish_together(new, final))
+    _publish_together(new, final)
+    return None
+
+
+def _publish_together(new: Path, final: Path) -> None:
+    """Give a folder its name when every rank has written; drop the oldest. All ranks call it."""
     barrier()
+    sizes = all_sizes(new)  # waits for all
     if rank() == 0:
-        publish(new, final)
-        earlier = [path for path in whole_folders(parent) if _step(path) <= step]
+        publish(new, final, sizes)
+        earlier = [path for path in whole_folders(final.parent) if _step(path) <= _step(final)]
         for path in earlier[:-KEPT]:
             shutil.rmtree(path)
     barrier()
 
 
-def publish(new: Path, final: Path) -> None:
+def all_sizes(folder: Path) -> dict[str, int]:
+    """The sizes of the files that all ranks have written into a folder; every rank calls this.
+
+    On a network file system a rank may see late what another has written: not at all, or too short.
+    Whoever wrote it sees the whole, which is the largest size that any rank sees.
+    """
+    sizes: dict[str, int] = {}
+    for seen in every_rank_s(_sizes(folder)):
+        for name, size in seen.items():
+            sizes[name] = max(size, sizes.get(name, 0))
+    return dict(sorted(sizes.items()))
+
+
+def publish(new: Path, final: Path, sizes: dict[str, int]) -> None:
     """Give a folder that is complete its name; one process calls this.
 
     Everything in it is on the disk before it is renamed. A folder that has the name already is
-    renamed first and removed last, so at no moment is there neither.
+    renamed first and removed last, so at no moment is there neither. The `sizes` of its files, in
+    bytes, are those of ``all_sizes``.
     """
-    write_json(new / FILES, {"format": 1, "files": _sizes(new)})
+    write_json(new / FILES, {"format": 1, "files": sizes})
     for path in (*new.rglob("*"), new):
         _sync(path)
     old = final.with_name(final.name + ".old")
@@ -139,7 +166,8 @@ def read_newest(
 
     """
     broken: list[tuple[Path, Exception]] = []
-    for folder in _folders(parent)[::-1]:
+    # The first rank's: another may still see the folders as they were.
+    for folder in every_rank_s(_folders(parent))[0][::-1]:
         stored, random, error = _open(folder)
         if not any_rank(error is not None) and check is not None:
             error = _failure(check, folder)
@@ -255,7 +283,7 @@ def _sizes(folder: Path) -> dict[str, int]:
     return {
         str(path.relative_to(folder)): path.stat().st_size
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.relative_to(folder) != Path(FILES)
+        if path.suffix != ".new" and path.is_file() and path.relative_to(folder) != Path(FILES)
     }
 
 

@@ -19,6 +19,23 @@ def compared(config: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key not in NOT_COMPARED}
 
 
+def make_folder(folder: Path) -> None:
+    """Make the folder of a stage, where that can be.
+
+    Raises:
+        RuntimeError: nothing can be written there.
+
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "events.jsonl").open("a").close()
+    except OSError as error:
+        raise RuntimeError(
+            f"{folder} cannot be written ({error.strerror}); give the run a folder on a disk that "
+            "its nodes can write to"
+        ) from error
+
+
 def begin(folder: Path, config: Mapping[str, Any]) -> None:
     """Store the configuration of a stage, or compare it with the stored one.
 

@@ -84,14 +84,17 @@ class LastStep:
 
     def _watch(self) -> None:
         while not self._ended.wait(LOOK_SECONDS):
-            if not self._told():
-                continue
-            with self.lock:
-                kept, self._kept = self._kept, None
-                if kept is not None:
-                    step, copy, random = kept
-                    state = torch.load(io.BytesIO(copy), weights_only=True, map_location="cpu")
-                    self._write(step, state, random)
+            if self._told():
+                self.write()
+
+    def write(self) -> None:
+        """Write the copy, if there is one, as a checkpoint."""
+        with self.lock:
+            kept, self._kept = self._kept, None
+            if kept is not None:
+                step, copy, random = kept
+                state = torch.load(io.BytesIO(copy), weights_only=True, map_location="cpu")
+                self._write(step, state, random)
 
 
 def _tensors(tree: Any) -> Iterator[torch.Tensor]:

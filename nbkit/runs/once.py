@@ -25,6 +25,10 @@ class Folder(Protocol):
         """Whether this is the rank that writes."""
         ...
 
+    def stop_if_asked(self) -> None:
+        """Leave if the run has been asked to stop."""
+        ...
+
 
 def once(run: Folder, name: str, make: Callable[[], Made]) -> Made:
     """What ``make`` returned when the run first came here; every rank calls this.
@@ -43,7 +47,9 @@ def once(run: Folder, name: str, make: Callable[[], Made]) -> Made:
     if any_rank(path.exists()):
         found: Made = json.loads(path.read_text(encoding="utf-8"))
         return found
+    run.stop_if_asked()
     made = make()
     if run.is_main:
         provenance.write_json(path, made)
+    run.stop_if_asked()
     return made

@@ -73,4 +73,5 @@ class Preempted(SystemExit):
 
     def __str__(self) -> str:
         """Say what happened."""
-        return f"stopped after step {self.step} ({self.reason}); the checkpoint is saved"
+        saved = "the checkpoint is saved" if self.step else "there is no checkpoint yet"
+        return f"stopped after step {self.step} ({self.reason}); {saved}"

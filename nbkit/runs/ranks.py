@@ -5,6 +5,7 @@ of 1. Nothing here starts a process group: the training script does, with the ba
 """
 
 import os
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -23,6 +24,11 @@ def world_size() -> int:
 def launched() -> bool:
     """Whether a launcher started this process, be it the only one."""
     return "WORLD_SIZE" in os.environ
+
+
+def reads_weights() -> bool:
+    """Whether this rank reads a model's weights; among several, the first gives them to all."""
+    return rank() == 0 or world_size() == 1 or not dist.is_initialized()
 
 
 def check_group() -> None:
@@ -46,6 +52,24 @@ def any_rank(flag: bool) -> bool:
     shared = torch.tensor(int(flag), device=_device())
     dist.all_reduce(shared, op=dist.ReduceOp.MAX)
     return bool(shared.item())
+
+
+def first_rank_s(number: float) -> float:
+    """The number of the first rank, on every rank."""
+    if world_size() == 1:
+        return number
+    shared = torch.tensor(number, dtype=torch.float64, device=_device())
+    dist.broadcast(shared, 0)
+    return float(shared.item())
+
+
+def every_rank_s(value: Any) -> list[Any]:
+    """The value of each rank, by rank, on every rank; for small plain data, which is pickled."""
+    if world_size() == 1:
+        return [value]
+    found: list[Any] = [None] * world_size()
+    dist.all_gather_object(found, value)
+    return found
 
 
 def barrier() -> None:

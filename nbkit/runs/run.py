@@ -19,22 +19,26 @@ loop stays a loop. Without a folder (on a page of the book) a run only remembers
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Self
 
 from nbkit.runs import journal, lock, provenance
-from nbkit.runs.checkpoints import Checkpoint, newest_step, read_newest, write_folder
+from nbkit.runs.checkpoints import Checkpoint, newest_step, read_newest
 from nbkit.runs.journal import read_state
-from nbkit.runs.last_step import LastStep
+from nbkit.runs.lease import Lease
 from nbkit.runs.limits import step_limits
 from nbkit.runs.metrics_file import Row, append_row, cut_after, drop_half_line, read_rows
-from nbkit.runs.preemption import STOP, Preempted, Preemption
-from nbkit.runs.ranks import any_rank, barrier, check_group, launched, rank, world_size
+from nbkit.runs.preemption import STOP, Preempted
+from nbkit.runs.ranks import barrier, check_group, rank, world_size
 from nbkit.runs.row_clock import RowClock
 from nbkit.runs.samples import FILE as SAMPLES
 from nbkit.runs.samples import Sample, append_samples, cut_samples_after
+from nbkit.runs.saver import Saver
+from nbkit.runs.stopping import Stopping
 from nbkit.runs.trackers import Tracker, open_trackers
+from nbkit.runs.unfinished import Write
 
 __all__ = ["FOLDER_VARIABLE", "Run", "read_state"]
 
@@ -68,10 +72,10 @@ class Run:
         self._origin = provenance.start(
             seeds=seeds, config=self.config, watched=("nbkit", "cluster_scripts")
         )
-        self._preemption = Preemption(None if root is None else root / STOP)
-        self._last_step: LastStep | None = None
+        self._stopping = Stopping(None if root is None else root / STOP)
+        self._saver: Saver | None = None
         self._trackers: list[Tracker] = []
-        self._lock: IO[str] | None = None
+        self._lock: IO[str] | Lease | None = None
         self._clock = RowClock()
 
     @classmethod
@@ -153,7 +157,22 @@ class Run:
 
     def stop(self, reason: str) -> None:
         """Ask this run to stop, as a signal would: its next ``checkpoint`` saves and leaves."""
-        self._preemption.ask(reason)
+        self._stopping.ask(reason)
+
+    def asked(self) -> bool:
+        """Whether the run has been asked to stop, as all ranks see it; every rank calls this."""
+        return self.folder is not None and self._stopping.asked()
+
+    def stop_if_asked(self) -> None:
+        """In a long phase between two steps: raise Preempted if the run has been asked to stop.
+
+        Every rank calls this. A single process writes its last step before (``last_step``); several
+        go on from the newest checkpoint.
+        """
+        if self.folder is not None and self._saver is not None and self.asked():
+            self._saver.settle(wait=True)
+            self._stopping.write_kept()
+            self._stopping.leave(newest_step(self.folder / "checkpoints"))
 
     def timed(self, phase: str) -> AbstractContextManager[None]:
         """Count the seconds of a block for the next row; waits for the GPU at both ends."""
@@ -165,20 +184,20 @@ class Run:
         state: Callable[[], dict[str, Any]] | None = None,
         *,
         every: int,
-        write: Callable[[Path], None] | None = None,
+        write: Write | None = None,
     ) -> None:
         """Save if it is time; if the run has been asked to stop, save at once and leave.
 
         Every rank calls this after every step, before or after an evaluation. If the run is told
         to stop while the loop is elsewhere, a single process with `state` alone writes the last
-        step that it was called for; see ``last_step``. Several ranks cannot: keep their evaluations
-        shorter than the grace.
+        step that it was called for; several ranks ask by ``asked`` and ``stop_if_asked``.
 
         Args:
             step: how many steps have been taken.
             state: gives tensors and plain data; called on every rank, stored by rank 0.
             every: so many steps apart; 0: only when asked to stop.
-            write: instead or besides, puts files into the folder that it is given, on every rank.
+            write: instead or besides, puts files into the folder that it is given, on every rank,
+                and may return what a thread still writes (``unfinished``).
 
         Raises:
             Preempted: the run has been asked to stop; the checkpoint is saved.
@@ -187,33 +206,19 @@ class Run:
         """
         if state is None and write is None:
             raise ValueError("checkpoint: give state= or write=, or nothing could be resumed")
-        if self.folder is None:
+        if self._saver is None:
             return
-        reason = self._preemption.reason
-        stopping = any_rank(reason is not None)
+        self._saver.settle(wait=False)
+        stopping = self.asked()
         if not stopping and not (every and step % every == 0):
-            if self._last_step is not None and state is not None and write is None:
-                self._last_step.keep(step, state)
+            if state is not None and write is None:
+                self._stopping.keep(step, state)
             return
-        with nullcontext() if self._last_step is None else self._last_step.lock:
-            if self._last_step is not None:
-                self._last_step.forget()
-            self._save(step, state=state, write=write)
+        with self._stopping.saving():
+            self._saver.save(step, state=state, write=write)
         if stopping:
-            raise Preempted(reason or "another rank was told", step, launched=launched())
-
-    def _save(
-        self,
-        step: int,
-        *,
-        state: Callable[[], dict[str, Any]] | None,
-        write: Callable[[Path], None] | None = None,
-        random: dict[str, Any] | None = None,
-    ) -> None:
-        folder = self._needed("checkpoint") / "checkpoints"
-        config = journal.compared(self.config)
-        write_folder(folder, step, config, state=state, write=write, random=random)
-        self._event("checkpoint", step=step)
+            self._saver.settle(wait=True)
+            self._stopping.leave(step)
 
     @property
     def output(self) -> Path:
@@ -233,6 +238,8 @@ class Run:
 
     def finish(self, result: Mapping[str, Any]) -> dict[str, Any]:
         """Write the stage's result with its stamp, and mark it as finished; return the result."""
+        if self._saver is not None:
+            self._saver.settle(wait=True)
         barrier()
         if self.folder is not None and self.is_main:
             stamp = self._origin.stamp() | {"ranks": self.world_size}
@@ -246,9 +253,7 @@ class Run:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Note how it ended; the error itself goes on its way."""
-        self._preemption.restore()
-        if self._last_step is not None:
-            self._last_step.close()
+        self._stopping.end()
         for tracker in self._trackers:
             tracker.close()
         if self.folder is not None and self.is_main:
@@ -265,7 +270,7 @@ class Run:
 
     def _open(self, folder: Path) -> None:
         if self.is_main:
-            folder.mkdir(parents=True, exist_ok=True)
+            journal.make_folder(folder)
             self._lock = lock.hold(folder)
             if read_state(folder) == "finished":
                 raise ValueError(f"{folder} has finished already; give the run another folder")
@@ -276,14 +281,9 @@ class Run:
             self._trackers = open_trackers(folder, self.config, step, stage=self.stage)
             self._set_state("running", ranks=self.world_size, **provenance.devices())
         self._remember(folder)
-        self._preemption.install()
-        if self.world_size == 1:
-            told = self._preemption
-            self._last_step = LastStep(
-                lambda: told.reason is not None,
-                lambda step, kept, random: self._save(step, state=lambda: kept, random=random),
-            )
-            self._last_step.start()
+        saved, compared = partial(self._event, "checkpoint"), journal.compared(self.config)
+        self._saver = saver = Saver(folder / "checkpoints", compared, saved)
+        self._stopping.begin(lambda step, kept, at: saver.save(step, state=lambda: kept, random=at))
 
     def _needed(self, what: str) -> Path:
         if self.folder is None:
@@ -291,8 +291,7 @@ class Run:
         return self.folder
 
     def _set_state(self, state: str, **details: Any) -> None:
-        assert self.folder is not None
-        journal.write_state(self.folder, state)
+        journal.write_state(self._needed("state"), state)
         self._event(state, **details)
 
     def _event(self, name: str, **details: Any) -> None:

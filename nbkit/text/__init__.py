@@ -1,1 +1,1 @@
-"""Text: vocabularies, policies over tokens, rollouts, and what is measured of samples."""
+"""Text: vocabularies; language, reward and value models; rollouts, and what is measured of them."""

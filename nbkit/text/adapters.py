@@ -4,9 +4,9 @@ The linear maps keep their type and their weights. A hook adds B A x to their ou
 sampling engine, which reads plain weights, can run the model as soon as the adapters are merged.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -79,13 +79,19 @@ class Adapters(nn.Module):
                 linear.weight.copy_(before[name])
 
 
-def merged(model: Any) -> AbstractContextManager[None]:
+class Adapted(Protocol):
+    """A model that ``add_adapters`` has been called on."""
+
+    adapters: Adapters
+
+
+def merged(model: object) -> AbstractContextManager[None]:
     """``Adapters.merged`` of a model that has adapters; nothing to do for one without."""
     adapters = getattr(model, "adapters", None)
     return adapters.merged() if isinstance(adapters, Adapters) else nullcontext()
 
 
-def without_adapters(called: Any, model: Any) -> Any:
+def without_adapters(called: Callable[..., Any], model: Adapted) -> Callable[..., Any]:
     """A function that runs a model as it was before it had adapters: its own reference.
 
     Args:
@@ -101,7 +107,7 @@ def without_adapters(called: Any, model: Any) -> Any:
     return run
 
 
-def merged_state(model: Any, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def merged_state(model: object, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Whole weights of a model with its adapters inside them, and none of theirs.
 
     Args:
@@ -109,9 +115,9 @@ def merged_state(model: Any, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         state: name to tensor, as ``Parallel.whole_state`` gives it.
 
     """
-    if not has_adapters(model):
+    adapters = getattr(model, "adapters", None)
+    if not isinstance(adapters, Adapters):
         return dict(state)
-    adapters: Adapters = model.adapters
     found = {name: value for name, value in state.items() if not name.startswith("adapters.")}
     for name in adapters.down:
         weight = name.replace("-", ".") + ".weight"
@@ -120,7 +126,7 @@ def merged_state(model: Any, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return found
 
 
-def has_adapters(model: Any) -> bool:
+def has_adapters(model: object) -> bool:
     """Whether ``add_adapters`` has been called on a model."""
     return isinstance(getattr(model, "adapters", None), Adapters)
 

@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from nbkit.text.protocols import Tokenizer
+
 # Tags in which an answer is written; a turn's marks look otherwise: <|im_end|>, <s>, [INST].
 _TAG = re.compile(
     r"</?(?:think|thinking|thought|reasoning|answer|solution|tool_call|tool_response)>", re.I
@@ -40,7 +42,7 @@ class ChatVocabulary:
 
     """
 
-    def __init__(self, tokenizer: Any, generation: Any, *, system: str | None = None) -> None:
+    def __init__(self, tokenizer: Tokenizer, generation: Any, *, system: str | None = None) -> None:
         named = generation.eos_token_id
         ends = named if isinstance(named, list) else [named]
         ids = dict.fromkeys([tokenizer.eos_token_id, *ends])

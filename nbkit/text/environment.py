@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nbkit._inputs import check_integers
-from nbkit.text.vocabulary import Vocabulary
+from nbkit.text.protocols import TextVocabulary
 
 TerminalReward = Callable[[str], float]
 StepReward = Callable[[str, str], float]
@@ -50,7 +50,7 @@ class TextEnv:
 
     def __init__(
         self,
-        vocabulary: Vocabulary,
+        vocabulary: TextVocabulary,
         terminal_reward: TerminalReward | None = None,
         *,
         step_reward: StepReward | None = None,

@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nbkit.text.protocols import PretrainedModel
+
 
 class TextPolicy(Protocol):
     """The interface that samplers and trainers rely on."""
@@ -146,7 +148,7 @@ class HuggingFacePolicy(nn.Module):
 
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: PretrainedModel) -> None:
         super().__init__()
         self.model = model
         # transformers renamed the argument (and the output) in 5.2x; both names are in use.

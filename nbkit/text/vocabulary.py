@@ -1,30 +1,11 @@
 """Vocabularies: what turns token ids into text and back."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-
-class Vocabulary(Protocol):
-    """What a text environment needs to know about its tokens."""
-
-    pad_id: int
-    bos_id: int
-    eos_id: int
-
-    def __len__(self) -> int:
-        """Return the number of tokens, special ones included."""
-        ...
-
-    def encode(self, text: str) -> list[int]:
-        """Return the ids of ``text``, without BOS and EOS."""
-        ...
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ``ids`` up to the first EOS."""
-        ...
+from nbkit.text.protocols import TextVocabulary, Tokenizer
 
 
 class CharVocabulary:
@@ -71,7 +52,7 @@ class TokenizerVocabulary:
     because masks come from positions, never from comparing ids with PAD.
     """
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Tokenizer) -> None:
         if tokenizer.eos_token_id is None:
             raise ValueError("tokenizer: it has no eos_token, so no episode could ever end")
         self.tokenizer = tokenizer
@@ -95,7 +76,7 @@ class TokenizerVocabulary:
         return self.tokenizer.decode(ids, skip_special_tokens=True)
 
 
-def encode_batch(vocabulary: Vocabulary, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
+def encode_batch(vocabulary: TextVocabulary, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Encode whole texts for training, as BOS + text + EOS, padded on the right.
 
     Returns:

@@ -8,13 +8,13 @@ arXiv:2401.01879.)
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from nbkit._inputs import check_floating, check_number, check_same_shape
-from nbkit.trainers.protocols import Problem, Vocabulary
+from nbkit.text.protocols import Problem, Vocabulary
+from nbkit.trainers.completions import Policy
 from nbkit.trainers.rlhf.evaluation import draw
 from nbkit.trainers.scoring import Completion, RewardFunction, score
 
@@ -102,7 +102,7 @@ def _log_choose(total: Tensor, chosen: int) -> Tensor:
 
 
 def best_of_n(
-    model: Any,
+    model: Policy,
     vocabulary: Vocabulary,
     problems: Sequence[Problem],
     reward_fn: RewardFunction,
@@ -135,7 +135,7 @@ def best_of_n(
 
 
 def best_of_n_curve(
-    model: Any,
+    model: Policy,
     vocabulary: Vocabulary,
     problems: Sequence[Problem],
     proxy: RewardFunction,

@@ -7,45 +7,19 @@ opened without running code that they might hold, and replaced whole or not at a
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from nbkit.parallel.base import Parallel
 from nbkit.runs.checkpoint_file import read_checkpoint, write_checkpoint
-from nbkit.trainers.protocols import Found, JobRun, Metrics
+from nbkit.runs.checkpoints import Checkpoint
+from nbkit.runs.unfinished import Later
+
+if TYPE_CHECKING:
+    from nbkit.runs.run import Run
+    from nbkit.trainers.loop import Trainer
 
 
-class Resumable(Protocol):
-    """As much of a ``nbkit.trainers.loop.Trainer`` as is needed here; see there."""
-
-    history: list[Metrics]
-    learners: Mapping[str, Parallel]
-
-    def state_dict(self) -> dict[str, Any]:
-        """What the next step depends on beside the learners."""
-        ...
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put it back."""
-        ...
-
-    def plain_config(self) -> dict[str, Any]:
-        """The settings as plain data."""
-        ...
-
-    def check_state(self, state: Mapping[str, Any], where: Path) -> None:
-        """Refuse the state of another run."""
-        ...
-
-    def beside(self, **options: Any) -> dict[str, Any]:
-        """What a file holds beside the trainer."""
-        ...
-
-    def load_beside(self, found: Mapping[str, Any]) -> None:
-        """Put it back."""
-        ...
-
-
-def save(path: Path, trainer: Resumable, **options: Any) -> None:
+def save(path: Path, trainer: "Trainer", **options: Any) -> None:
     """Write a checkpoint between two steps.
 
     The shapes of models of transformers lie beside a folder's shards, for ``nbkit export``.
@@ -75,7 +49,7 @@ def save(path: Path, trainer: Resumable, **options: Any) -> None:
     first.save(path, len(trainer.history), state=trainer.state_dict(), beside=dict(others))
 
 
-def resume(path: Path, trainer: Resumable) -> None:
+def resume(path: Path, trainer: "Trainer") -> None:
     """Put a trainer, made as it was made then, where the checkpoint was written.
 
     Files of earlier versions, with the names of one algorithm's models in them, are read too.
@@ -114,7 +88,7 @@ def resume(path: Path, trainer: Resumable) -> None:
 # ---- in a job's run, which keeps the folders itself
 
 
-def resume_run(run: JobRun, trainer: Resumable) -> Found | None:
+def resume_run(run: "Run", trainer: "Trainer") -> Checkpoint | None:
     """Continue from the newest checkpoint of a job's run, if there is one; every rank calls this.
 
     The shapes of the models are noted in the run, so that ``nbkit export`` can write them.
@@ -138,25 +112,42 @@ def resume_run(run: JobRun, trainer: Resumable) -> Found | None:
         for name, learner in _folders(trainer):
             read_shards(learner, found.folder / name)
         trainer.load_state_dict(found.state)
+        trainer.read_own(found.folder)
     return found
 
 
-def write_learners(folder: Path, trainer: Resumable) -> None:
-    """Write all learners into the folder of a checkpoint, each rank its shards."""
+def write_ranks(folder: Path, trainer: "Trainer") -> Later | None:
+    """Write what ranks hold into the folder of a checkpoint: shards of learners, and their own.
+
+    Returns:
+        shards that are still being written, where the job asks for that; else None.
+
+    """
+    from nbkit.parallel import asynchronous
     from nbkit.parallel.checkpoint import write_shards
 
-    for name, learner in _folders(trainer):
+    trainer.write_own(folder)
+    learners = list(_folders(trainer))
+    if asynchronous.wanted():
+        return asynchronous.All(
+            [
+                asynchronous.LaterShards(learner, folder / name, number)
+                for number, (name, learner) in enumerate(learners)
+            ]
+        )
+    for name, learner in learners:
         write_shards(learner, folder / name)
+    return None
 
 
-def note_shapes(folder: Path, trainer: Resumable) -> None:
+def note_shapes(folder: Path, trainer: "Trainer") -> None:
     """Note the shapes of the learners in a run, where that is not done yet."""
     from nbkit.parallel.export import note_models
 
     note_models(folder, {name: learner.model for name, learner in _folders(trainer)})
 
 
-def _folders(trainer: Resumable) -> Iterator[tuple[str, Parallel]]:
+def _folders(trainer: "Trainer") -> Iterator[tuple[str, Parallel]]:
     """Folder of its shards, and learner: the names that ``nbkit.parallel.checkpoint`` gives."""
     from nbkit.parallel.checkpoint import SHARDS
 
@@ -164,7 +155,7 @@ def _folders(trainer: Resumable) -> Iterator[tuple[str, Parallel]]:
         yield (f"{SHARDS}_{name}" if number else SHARDS), learner
 
 
-def _one_file(path: Path, trainer: Resumable) -> bool:
+def _one_file(path: Path, trainer: "Trainer") -> bool:
     backends = [learner.config.backend for learner in trainer.learners.values()]
     if all(backend == "single" for backend in backends):
         return not path.is_dir()

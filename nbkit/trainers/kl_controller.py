@@ -1,26 +1,8 @@
 """What a nat of divergence from the reference costs: a fixed price, or one with a target."""
 
-from typing import Any, Protocol
+from typing import Any
 
 from nbkit._inputs import check_number
-
-
-class KLController(Protocol):
-    """The coefficient of the KL penalty over a run."""
-
-    coefficient: float
-
-    def update(self, kl: float, sequences: int) -> None:
-        """Take note of the divergence of a batch."""
-        ...
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what a resumed run needs."""
-        ...
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put back what ``state_dict`` returned."""
-        ...
 
 
 class FixedKL:

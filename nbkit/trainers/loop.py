@@ -8,8 +8,9 @@ a page, ``fit`` that of a job.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from tqdm import tqdm
@@ -19,8 +20,11 @@ from nbkit.runs.checkpoint_file import check_configuration
 from nbkit.runs.samples import Sample
 from nbkit.trainers import checkpoint as checkpoints
 from nbkit.trainers.data_order import PromptStream
-from nbkit.trainers.protocols import JobRun, Metrics, peak_memory
+from nbkit.trainers.metrics import Metrics, peak_memory
 from nbkit.trainers.watch import watch_job, watch_page
+
+if TYPE_CHECKING:
+    from nbkit.runs.run import Run
 
 SAMPLES = 4  # of a step
 
@@ -44,6 +48,7 @@ class Trainer(ABC):
     history: list[Metrics]
     learners: Mapping[str, Parallel]
     refused: dict[str, Any] | None = None
+    _run: "Run | None" = None  # of the job, while it trains there
 
     @abstractmethod
     def step(self) -> Metrics:
@@ -87,6 +92,11 @@ class Trainer(ABC):
         self.history.append(metrics)
         return metrics
 
+    def poll(self) -> None:
+        """Called by all ranks in what takes long within a step; leaves if the job is to stop."""
+        if self._run is not None:
+            self._run.stop_if_asked()
+
     # ---- checkpoints
 
     def check_state(self, state: Mapping[str, Any], where: Path) -> None:
@@ -105,6 +115,12 @@ class Trainer(ABC):
 
     def load_beside(self, found: Mapping[str, Any]) -> None:  # noqa: B027 (most have nothing)
         """Put back what ``beside`` returned; called after ``load_state_dict``."""
+
+    def write_own(self, folder: Path) -> None:  # noqa: B027 (most have nothing)
+        """Write what each rank keeps for itself into a checkpoint of a job; every rank calls it."""
+
+    def read_own(self, folder: Path) -> None:  # noqa: B027 (most have nothing)
+        """Read what ``write_own`` wrote; called after ``load_state_dict``."""
 
     # ---- loops
 
@@ -162,7 +178,7 @@ class Trainer(ABC):
 
     def fit(
         self,
-        run: JobRun,
+        run: "Run",
         *,
         save_every: int,
         phase: str = "step",
@@ -173,14 +189,13 @@ class Trainer(ABC):
     ) -> list[Metrics]:
         """Make steps in a job's run until done: go on where it was stopped, log, save.
 
-        Every rank calls this. The job's run says when it is time to stop, by the exception that
-        its ``checkpoint`` raises. The first rank tells what ``watch`` has to tell; limits of the
-        run end it: without a signal it saves and stops resumably, with too many batches that were
-        skipped it saves and fails. Without a folder nothing can be saved, so nothing stops it but
-        the latter.
+        Every rank calls this. The run says when it is time to stop, by the exception that its
+        ``checkpoint`` raises. The first rank tells what ``watch`` has to tell; limits of the run
+        end it: without a signal it saves and stops resumably, with too many batches that were
+        skipped it saves and fails. Without a folder only the latter stops it.
 
         Args:
-            run: see ``JobRun``.
+            run: of the job.
             save_every: steps between two checkpoints; 0: only when the job is told to stop.
             phase: the rows call the seconds of a step "seconds/PHASE".
             measure: what else to log, such as the accuracy on held-out data.
@@ -196,15 +211,22 @@ class Trainer(ABC):
                 is not finite; a checkpoint is saved.
 
         """
-        checkpoints.resume_run(run, self)
-        watch = watch_job(self, run)
-        while not self.finished:
+        found = checkpoints.resume_run(run, self)
+        self._run, watch = run, watch_job(self, run)
+
+        def save(every: int) -> None:
+            ranks = partial(checkpoints.write_ranks, trainer=self)
+            run.checkpoint(len(self.history), self.state_dict, every=every, write=ranks)
+
+        unwritten = found is not None and len(self.history) > len(run.history)  # not measured yet
+        while unwritten or not self.finished:
             with run.timed(phase):
-                metrics = self.step()
-            step = len(self.history)
-            if measure is not None and (
-                self.finished or (measure_every and step % measure_every == 0)
-            ):
+                metrics = self.history[-1] if unwritten else self.step()
+            unwritten, step = False, len(self.history)
+            turn = self.finished or (measure_every and step % measure_every == 0)
+            if measure is not None and turn:
+                if run.asked():  # it may take longer than the time that is left
+                    save(every=1)
                 with run.timed("measure"):
                     metrics |= measure()
             run.log(step, {k: v for k, v in metrics.items() if k != "step"})
@@ -216,12 +238,7 @@ class Trainer(ABC):
             if watch.stop_reason is not None:
                 run.stop(watch.stop_reason)
             failed = watch.failed
-            run.checkpoint(
-                step,
-                self.state_dict,
-                every=save_every if failed is None else 1,
-                write=lambda folder: checkpoints.write_learners(folder, self),
-            )
+            save(every=save_every if failed is None else 1)
             if failed is not None:
                 raise RuntimeError(failed)
         return self.history

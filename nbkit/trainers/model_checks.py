@@ -1,7 +1,5 @@
 """What a model must be before a trainer takes it: able to learn, and without noise of its own."""
 
-from typing import Any
-
 from torch import nn
 
 SAMPLES_OTHERWISE = "so that its log-probabilities are not those it samples with"
@@ -13,7 +11,7 @@ def check_trainable(name: str, model: nn.Module) -> None:
         raise ValueError(f"{name}: all parameters are frozen; call requires_grad_(True) on it")
 
 
-def check_no_dropout(name: str, model: Any, consequence: str) -> None:
+def check_no_dropout(name: str, model: nn.Module, consequence: str) -> None:
     """Raise ValueError if a model of transformers drops out units.
 
     Args:

@@ -1,10 +1,16 @@
 """Optimiser and learning rate of the language-model trainers."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+
+if TYPE_CHECKING:
+    from nbkit.trainers.dpo.config import DPOConfig
+    from nbkit.trainers.grpo.config import GRPOConfig
+    from nbkit.trainers.rlhf.config import RLHFConfig
+    from nbkit.trainers.supervised import SupervisedConfig
 
 
 def adamw(
@@ -33,6 +39,24 @@ def adamw(
         weight_decay=weight_decay,
         fused=(fused and learning[0].is_cuda) or None,
     )
+
+
+def adamw_of(
+    config: "SupervisedConfig | DPOConfig | GRPOConfig | RLHFConfig", **settings: Any
+) -> Callable[[Iterable[nn.Parameter]], torch.optim.AdamW]:
+    """What ``Parallel.prepare`` makes its optimiser with.
+
+    Args:
+        config: learning rate and weight decay.
+        settings: further ones of ``adamw``.
+
+    """
+
+    def make(parameters: Iterable[nn.Parameter]) -> torch.optim.AdamW:
+        rate, decay = config.learning_rate, config.weight_decay
+        return adamw(parameters, rate, weight_decay=decay, **settings)
+
+    return make
 
 
 def schedule(step: int, steps: int, peak: float, warmup: int) -> float:

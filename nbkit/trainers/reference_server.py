@@ -25,7 +25,8 @@ import torch
 from torch import Tensor
 
 from nbkit.logprobs import next_token_logprobs
-from nbkit.masks import position_ids
+from nbkit.text.model_inputs import model_inputs
+from nbkit.text.protocols import LanguageModel
 
 Batch = dict[str, Tensor]
 START_SECONDS = 120.0
@@ -51,16 +52,11 @@ def unpack(data: bytes) -> Batch:
 
 
 @torch.inference_mode()
-def reference_logprobs(model: Any, batch: Batch, temperature: float) -> Tensor:
+def reference_logprobs(model: LanguageModel, batch: Batch, temperature: float) -> Tensor:
     """Log-probability of each token given those before it, (B, L) -> (B, L-1), 0 in the padding."""
     device = next(model.parameters()).device
     ids, attention = batch["ids"].to(device), batch["attention"].to(device).bool()
-    logits = model(
-        input_ids=ids,
-        attention_mask=attention.long(),
-        position_ids=position_ids(attention),
-        use_cache=False,
-    ).logits
+    logits = model(**model_inputs(ids, attention)).logits
     counted = torch.nn.functional.pad(attention[:, 1:] & attention[:, :-1], (1, 0))
     return next_token_logprobs(logits, ids, temperature=temperature, mask=counted).cpu()
 
@@ -117,7 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, model: Any, temperature: float) -> None:
+    def __init__(self, model: LanguageModel, temperature: float) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.model, self.temperature = model, temperature
         self.waiting: queue.Queue[Batch] = queue.Queue(MOST_WAITING)

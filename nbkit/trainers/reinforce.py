@@ -24,8 +24,8 @@ from nbkit.text.environment import TextEnv
 from nbkit.text.policies import TextPolicy
 from nbkit.text.rollouts import TextRollout, rollout
 from nbkit.trainers.loop import Trainer
-from nbkit.trainers.protocols import Metrics
-from nbkit.trainers.spread import spread_over
+from nbkit.trainers.metrics import Metrics
+from nbkit.trainers.shares import spread_over
 
 _WEIGHTS = ("return", "reward-to-go")
 _BASELINES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {

@@ -3,36 +3,29 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from nbkit.generate import clear, generate
+from nbkit.generate import answer, clear
 from nbkit.generate.weights import causal
 from nbkit.parallel import Parallel
 from nbkit.runs.samples import Sample
 from nbkit.text.adapters import merged
-from nbkit.trainers.protocols import EncodedProblem, Problem, Vocabulary, prompt_ids
+from nbkit.text.protocols import EncodedProblem, Problem, Vocabulary, prompt_ids
 from nbkit.trainers.scoring import Note
 
-
-class Rewarded(Protocol):
-    """As much of a batch of completions as is needed here."""
-
-    @property
-    def advantages(self) -> Tensor:
-        """(R, T), R may be 0."""
-        ...
-
-    @property
-    def mask(self) -> Tensor:
-        """(R, T) True on tokens that count."""
-        ...
+if TYPE_CHECKING:
+    from nbkit.trainers.grpo.batch import GroupBatch
+    from nbkit.trainers.rlhf.batch import RLHFBatch
 
 
 def noted_samples(
-    batch: Rewarded | None, notes: Sequence[Note], vocabulary: Vocabulary, count: int
+    batch: "GroupBatch | RLHFBatch | None",
+    notes: Sequence[Note],
+    vocabulary: Vocabulary,
+    count: int,
 ) -> list[Sample]:
     """Samples of rows that are spread evenly over a batch.
 
@@ -105,16 +98,10 @@ def answers(
     def ask() -> list[Sample]:
         with parallel.gathered() as whole, merged(whole):
             sampler = causal(whole)
-            made = generate(
-                sampler,
-                [prompt_ids(problem, vocabulary) for problem in problems],
-                max_new_tokens=max_new_tokens,
-                temperature=0.0,
-                eos_ids=vocabulary.eos_id,
-                pad_id=vocabulary.pad_id,
-                seeds=0,
-                dtype=dtype,
-            )
+            made = answer(
+                sampler, vocabulary, problems,
+                max_new_tokens=max_new_tokens, temperature=0.0, dtype=dtype,
+            )  # fmt: skip
             clear(sampler)
         return [
             Sample(prompt_text(problem, vocabulary), vocabulary.decode(row))

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from nbkit.rewards.compose import Composed
+from nbkit.text.protocols import EncodedProblem, Problem
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def has_signal(rewards: Tensor, valid: Tensor, group_size: int) -> Tensor:
 
 
 def score(
-    reward_fn: RewardFunction, problems: Sequence[Any], completions: Sequence[Completion]
+    reward_fn: RewardFunction, problems: Sequence[Problem], completions: Sequence[Completion]
 ) -> tuple[list[float], list[Composed | None]]:
     """Call the reward function and check what it returns.
 
@@ -103,14 +104,14 @@ class Note:
 
     """
 
-    problem: Any
+    problem: Problem | EncodedProblem
     ids: Sequence[int]
     reward: float
     parts: Mapping[str, float]
 
 
 def take_notes(
-    problems: Sequence[Any],
+    problems: Sequence[Problem],
     rows: Sequence[Sequence[int]],
     numbers: Sequence[float],
     composed: Sequence[Composed | None],

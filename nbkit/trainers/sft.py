@@ -8,17 +8,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nbkit._inputs import check_number
 from nbkit.data.encode import Example
 from nbkit.logprobs import next_token_logprobs
-from nbkit.masks import aggregate, position_ids
+from nbkit.masks import aggregate
 from nbkit.parallel import Parallel
+from nbkit.text.model_inputs import model_inputs
+from nbkit.text.protocols import LanguageModel
 from nbkit.trainers.data_order import endless
 from nbkit.trainers.loop import StreamTrainer
+from nbkit.trainers.metrics import Metrics
 from nbkit.trainers.micro import check_micro, cut
-from nbkit.trainers.optimisation import adamw, schedule, set_rate
-from nbkit.trainers.protocols import LanguageModel, Metrics
-from nbkit.trainers.spread import backward_parts, check_share, spread_over
+from nbkit.trainers.optimisation import adamw_of, schedule, set_rate
+from nbkit.trainers.shares import backward_parts, check_share, spread_over
+from nbkit.trainers.supervised import SupervisedConfig
 
 __all__ = [
     "SFTConfig",
@@ -29,45 +31,24 @@ __all__ = [
     "schedule",
     "sft_batch",
     "sft_loss",
-    "train",
 ]
 
 
 @dataclass(frozen=True)
-class SFTConfig:
-    """Settings of supervised fine-tuning.
+class SFTConfig(SupervisedConfig):
+    """Settings of supervised fine-tuning, beside those of ``SupervisedConfig``.
 
     Attributes:
-        steps: gradient steps.
-        batch_size: examples a step; each epoch is a new permutation.
-        learning_rate: peak for AdamW, with a linear decay to a tenth.
-        warmup: steps of linear warm-up.
-        weight_decay: of AdamW.
-        max_grad_norm: clip of the global gradient norm.
         mask_prompt: the loss counts answers only. False also teaches to write prompts.
-        micro_tokens: budget (rows x longest) of one forward pass; None: a batch at once. It changes
-            memory and speed, not the gradient.
-        micro_rows: rows of one forward pass on one device, in place of that budget.
+        micro_rows: rows of one forward pass on one device, in place of ``micro_tokens``.
 
     """
 
-    steps: int = 400
-    batch_size: int = 64
-    learning_rate: float = 3e-3
-    warmup: int = 20
-    weight_decay: float = 0.01
-    max_grad_norm: float = 1.0
     mask_prompt: bool = True
-    micro_tokens: int | None = None
     micro_rows: int | None = None
 
     def __post_init__(self) -> None:
-        check_number("steps", self.steps, 1)
-        check_number("batch_size", self.batch_size, 1)
-        check_number("learning_rate", self.learning_rate, 0.0, open_low=True)
-        check_number("warmup", self.warmup, 0)
-        check_number("weight_decay", self.weight_decay, 0.0)
-        check_number("max_grad_norm", self.max_grad_norm, 0.0, open_low=True)
+        super().__post_init__()
         check_micro(self.micro_tokens, self.micro_rows)
 
 
@@ -113,12 +94,7 @@ def answer_logprobs(
     model: LanguageModel, ids: Tensor, attention: Tensor, counted: Tensor
 ) -> Tensor:
     """Log-probabilities (B, L-1) of the ids from the second on, 0 where they do not count."""
-    logits = model(
-        input_ids=ids,
-        attention_mask=attention.long(),
-        position_ids=position_ids(attention),
-        use_cache=False,
-    ).logits
+    logits = model(**model_inputs(ids, attention)).logits
     return next_token_logprobs(logits, ids, mask=counted)
 
 
@@ -178,8 +154,7 @@ class SFTTrainer(StreamTrainer):
         net: Any = model
         spread = spread_over(parallel, model)
         check_share("batch_size", config.batch_size, spread, "needs an example")
-        decay = config.weight_decay
-        spread.prepare(net, lambda p: adamw(p, config.learning_rate, weight_decay=decay))
+        spread.prepare(net, adamw_of(config))
         super().__init__(config, len(examples), generator, {"model": spread})
         self.examples, self.pad_id = examples, pad_id
 
@@ -236,34 +211,6 @@ class SFTTrainer(StreamTrainer):
     def postfix(self, metrics: Metrics) -> str:
         """As in ``Trainer``."""
         return f"loss {metrics['loss']:.3f}"
-
-
-def train(
-    model: LanguageModel,
-    examples: Sequence[Example],
-    config: SFTConfig,
-    *,
-    pad_id: int,
-    generator: torch.Generator,
-    parallel: Parallel | None = None,
-    **run: Any,
-) -> list[Metrics]:
-    """Train ``model`` in place; return the metrics of each step, see ``SFTTrainer.step``.
-
-    Args:
-        model: see ``SFTTrainer``, as for all but the last.
-        examples: to learn from.
-        config: settings.
-        pad_id: of the padding.
-        generator: of the order of the examples.
-        parallel: where the model is spread over several devices.
-        run: arguments of ``SFTTrainer.run``.
-
-    """
-    trainer = SFTTrainer(
-        model, examples, config, pad_id=pad_id, generator=generator, parallel=parallel
-    )
-    return trainer.run(**run)
 
 
 @torch.no_grad()

@@ -8,29 +8,22 @@ in the metrics, which a checkpoint keeps, so a run that goes on counts on.
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from nbkit.runs.limits import StepLimits
 from nbkit.runs.samples import Sample, as_text
-from nbkit.trainers.protocols import JobRun, Metrics
+from nbkit.trainers.metrics import Metrics
+
+if TYPE_CHECKING:
+    from nbkit.runs.run import Run
+    from nbkit.trainers.loop import Trainer
 
 ADVICE = "start from a supervised model, take easier prompts, or give partial credit"
 FIRST_SAMPLES = 3
 KEPT_BATCHES = 10  # of those that were skipped; later ones are only counted
 FOLDER = "skipped"
-
-
-class Watched(Protocol):
-    """As much of a ``nbkit.trainers.loop.Trainer`` as is needed here; see there."""
-
-    history: list[Metrics]
-    refused: dict[str, Any] | None
-
-    def samples(self, count: int) -> list[Sample]:
-        """What the model wrote in the last step."""
-        ...
 
 
 def silent_steps(history: Sequence[Metrics], silent: bool) -> float:
@@ -130,7 +123,7 @@ class Watch:
 
     def __init__(
         self,
-        trainer: Watched,
+        trainer: "Trainer",
         limits: StepLimits,
         tell: Callable[[str], None],
         *,
@@ -176,12 +169,12 @@ class Watch:
         )
 
 
-def watch_page(trainer: Watched) -> Watch:
+def watch_page(trainer: "Trainer") -> Watch:
     """What a page is told, by warnings, and only of faults."""
     return Watch(trainer, StepLimits(), warn)
 
 
-def watch_job(trainer: Watched, run: JobRun) -> Watch:
+def watch_job(trainer: "Trainer", run: "Run") -> Watch:
     """What the first rank of a job prints; a run without a folder is that of a page."""
     if run.folder is None:
         return Watch(trainer, run.limits, warn if run.is_main else _nothing)

@@ -13,6 +13,7 @@ PAGE = "notebooks/01_page.md"
 ANSWERS = "book/claims/01_page.yml"
 ASSERTED = code("assert ours < theirs")
 WITH_ALT = code('show(alt="from 0.37 up")')
+CHECKED = code('nbkit.check("a.b.1", function)')
 CLAIM = "Our sampler is faster."
 
 
@@ -50,6 +51,27 @@ def answer(says: str, because: str = "it follows from the definition") -> str:
         ),
         (f"{CLAIM}\n\n{code('def loss(x):' + chr(10) + '    assert x').strip()}", 3, "'faster'"),
         (f"{CLAIM} See the [exercise](../exercises/01_page.ipynb#x).", 3, "'faster'"),
+        ("It learns because its critic is good.", 3, "'because'"),
+        ("It learns, so the critic is good.", 3, "'so'"),
+        ("Two runs.\n**So** the critic is good.", 4, "'So'"),
+        ("With $x=1$, so $y=2$ follows.", 3, "'so'"),
+        ("Since the critic is good, it learns.", 3, "'Since'"),
+        ("It learns, since its critic is good.", 3, "'since'"),
+        (
+            "The critic is good, which is why it learns, and so must ours.",
+            3,
+            "'which is why' or 'and so'",
+        ),
+        (
+            "- Plain.\n- A bad critic causes noise and leads to collapse.",
+            4,
+            "'causes' or 'leads to'",
+        ),
+        ("The step is bound by launches.", 3, "'bound by'"),
+        ("**The cause:** a critic, and noise explains it.", 3, "'The cause:' or 'explains'"),
+        ("Collapse is due to noise. We guess why.", 3, "'due to'"),
+        ("It is a likely cause, not tested, and ours is faster.", 3, "'faster'"),
+        (f"It learns because of it.\n\nAnother paragraph.\n\n{ASSERTED}", 3, "'because'"),
         ("It takes 45 % of the time.", 3, "'45'"),
         ("The mean is 0.37 here.", 3, "'0.37'"),
         ("It is 12 × as large, or 7 points.", 3, "'12' or '7'"),
@@ -81,6 +103,17 @@ def test_a_claim_that_nothing_shows_is_found(claims: Book, body: str, line: int,
         "Our sampler is faster, as [chapter 2](02_other.md) measures.",
         "Our sampler is faster [below](#sec-speed).",
         "Is it faster?",
+        f"It learns because its critic is good.\n\n{ASSERTED}",
+        "It learns because its critic is good {cite:p}`sutton1999`.",
+        "We guess that it learns because its critic is good.",
+        "A likely cause, not tested: the critic is good, so it learns.",
+        "Is it because the critic is good?",
+        "It is cut so that it fits, as far as it goes; so far so good, and so does the other.",
+        "It has run since 2 May, and has since been stopped; its results in the cause are here.",
+        f"`a.b.1` · difficulty 2 of 5 · 15 minutes\n\n{CHECKED}",
+        "**Goal:** return the best of them, so the sum is 0.",
+        f"**By hand.** The mean is 1, so it is always 2.\n\nMore.\n\n{CHECKED}",
+        f":::{{dropdown}} Hint 1\nTake the best, because it is 1.\n:::\n\nMore.\n\n{CHECKED}",
         "It has at most 3 layers, and best of 4 is drawn.",
         "**Further exercises.** Find a policy that is worse by 20 %.",
         ":::{admonition} Run card\n:class: run-card\nTime\n"
@@ -124,9 +157,38 @@ def test_outputs_are_paired_with_cells_by_source_and_edited_ones_in_order():
     assert shown_by_cells({"cells": cells}, sources) == ["3", "2", "1", "4", ""]
 
 
-def test_only_chapters_are_held_to_it(claims: Book):
-    claims.write("book/page.md", f"# A page\n\n{CLAIM}\n")
-    claims.write("solutions/01_page.md", f"# A page\n\n{CLAIM}\n")
+@pytest.mark.parametrize(
+    "body",
+    [
+        "**By hand.** The mean is 1, so it is 2.",
+        f"**By hand.** The mean is 1, so it is 2.\n\n## Next\n\n{CHECKED}",
+        ":::{dropdown} Hint 1\nTake the best, because it is 1.\n:::",
+        f"{CHECKED}\n\nMore.\n\n**By hand.** The mean is 1, so it is 2.",
+        f"Take it, because it is 1.\n\nMore.\n\n{CHECKED}",
+        f"**By hand.** The mean is 2.5.\n\n{CHECKED}",
+    ],
+)
+def test_a_hint_or_an_example_without_its_check_is_found(claims: Book, body: str):
+    claims.write(PAGE, f"# A page\n\n{body}\n")
+    assert len(findings(claims, PAGE)) == 1
+
+
+@pytest.mark.parametrize("folder", ["book", "solutions"])
+def test_solutions_and_book_pages_are_held_to_it(claims: Book, folder: str):
+    claims.write(f"{folder}/page.md", f"# A page\n\n{CLAIM}\n")
+    (found,) = findings(claims)
+    assert found.startswith(f"{folder}/page.md:3: nothing beside it shows 'faster'")
+    assert found.endswith(f"or answer in book/claims/{folder}/page.yml")
+    claims.write(f"book/claims/{folder}/page.yml", answer(CLAIM))
+    assert "in order" in claims.nbkit("lint-prose")
+    claims.write(f"book/claims/{folder}/gone.yml", answer(CLAIM))
+    assert findings(claims) == [
+        f"book/claims/{folder}/gone.yml: there is no {folder}/gone.md; remove or rename it"
+    ]
+
+
+def test_documents_at_the_root_are_not_held_to_it(claims: Book):
+    claims.write("NOTES.md", f"# A page\n\n{CLAIM}\n")
     assert "in order" in claims.nbkit("lint-prose")
 
 
@@ -156,7 +218,7 @@ def test_an_answer_given_twice_is_found(claims: Book):
     assert findings(claims) == [f"{ANSWERS}: it answers 2 times: {CLAIM}; keep one answer"]
 
 
-def test_answers_without_a_chapter_are_found(claims: Book):
+def test_answers_without_a_page_are_found(claims: Book):
     claims.write("book/claims/07_gone.yml", answer(CLAIM))
     assert findings(claims) == [
         "book/claims/07_gone.yml: there is no notebooks/07_gone.md; remove or rename it"

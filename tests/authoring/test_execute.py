@@ -90,12 +90,37 @@ def test_a_file_that_vanished_is_named(executed: Book):
 
 def test_new_prose_keeps_the_outputs_without_a_rerun(executed: Book):
     executed.write(CHAPTER, executed.read(CHAPTER).replace("Its first prose", "Its other prose"))
-    assert "its prose changed" in executed.nbkit("stamp", "--check", status=1)
+    assert "its prose or the form of its code changed" in executed.nbkit(
+        "stamp", "--check", status=1
+    )
     before = outputs(executed.notebook(NOTEBOOK))
     assert "0 run, 1 re-paired" in executed.nbkit("execute")
     assert "Its other prose" in executed.read(NOTEBOOK)
     assert outputs(executed.notebook(NOTEBOOK)) == before
     assert "stale" not in executed.nbkit("stamp")
+
+
+@pytest.mark.parametrize(
+    "new", ["twice(\n    3\n)", "twice((3))  # of a number", "\n# Twice twice.\ntwice(3)"]
+)
+def test_code_that_runs_as_before_keeps_the_outputs_without_a_rerun(executed: Book, new: str):
+    executed.write(CHAPTER, executed.read(CHAPTER).replace("\ntwice(3)", f"\n{new}"))
+    before = outputs(executed.notebook(NOTEBOOK))
+    assert "0 run, 1 re-paired" in executed.nbkit("execute")
+    source = "".join(executed.notebook(NOTEBOOK)["cells"][2]["source"])
+    assert new in source and outputs(executed.notebook(NOTEBOOK)) == before
+    assert "stale" not in executed.nbkit("stamp")
+
+
+@pytest.mark.parametrize(
+    "sees", ["import inspect as i; i.getsource(twice)", "__doc__", "%timeit -n1 -r1 1"]
+)
+def test_code_that_may_print_its_own_text_reruns_when_it_is_written_anew(executed: Book, sees: str):
+    written = executed.read(CHAPTER).replace("\ntwice(3)", f"\ntwice(3)\n{sees}")
+    executed.write(CHAPTER, written)
+    executed.nbkit("execute")
+    executed.write(CHAPTER, written.replace("twice(3)", "twice((3))"))
+    assert "stale: its code changed" in executed.nbkit("stamp", "--check", status=1)
 
 
 def test_another_version_and_another_processor_are_said_and_do_not_fail(executed: Book):

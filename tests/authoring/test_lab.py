@@ -37,6 +37,16 @@ def test_settings_are_written_once_and_a_readers_own_stay(tmp_path):
     assert folder.is_relative_to(tmp_path)
 
 
+def test_the_desk_is_written_once_and_what_the_reader_made_of_it_stays(tmp_path):
+    path = lab.write_desk(tmp_path)
+    cells = json.loads(path.read_text())["cells"]
+    assert [cell["cell_type"] for cell in cells] == ["markdown", "code"]
+    assert "".join(cells[1]["source"]).endswith("nbkit.desk()")
+    path.write_text("mine")
+    lab.write_desk(tmp_path)
+    assert path.read_text() == "mine"
+
+
 def test_only_root_is_allowed_as_root(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert "--allow-root" in lab.lab_command(tmp_path, [])
@@ -58,11 +68,23 @@ def test_the_environment_keeps_the_network_and_what_the_reader_set(tmp_path, mon
 def server(executed_once: Book, tmp_path_factory) -> Iterator[tuple[Book, str]]:
     """A running server in a copy of the small book, and its address with the token."""
     book = Book(shutil.copytree(executed_once.root, tmp_path_factory.mktemp("lab") / "book"))
+    book.write("myst.yml", "project:\n  math:\n    '\\E': '\\mathbb{E}'\n")
+    book.write(CHAPTER, book.read(CHAPTER) + "\n+++\n\n$$\n\\E x\n$$\n")
+    book.nbkit("execute")
     book.write("jupytext.toml", (lab.Path(__file__).parents[2] / "jupytext.toml").read_text())
     log = book.root / "lab.log"
     with log.open("w") as output:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "bookkit.cli", "lab", "--no-browser", "--port=0"],
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "bookkit.cli",
+                "lab",
+                "--texts",
+                "--no-browser",
+                "--port=0",
+            ],
             cwd=book.root,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -146,5 +168,10 @@ def test_a_double_click_opens_a_notebook(server, tmp_path):
                 ".lm-TabBar-tab.lm-mod-current .lm-TabBar-tabLabel"
             ).all_inner_texts()
             assert name.split("/")[1] in title
+            page.locator(".jp-NotebookPanel:visible .katex").first.wait_for(timeout=60_000)
+            page.wait_for_timeout(5000)  # the kernel starts, and writes what it knows of itself
             page.screenshot(path=tmp_path / f"{name.split('.')[-1]}.png")
+            assert not page.locator(".katex-error").count()
+            assert "Undefined control sequence" not in page.inner_text("body")
+            assert not page.locator(".lm-DockPanel .lm-TabBar-tab.jp-mod-dirty").count(), name
         browser.close()

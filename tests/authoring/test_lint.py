@@ -88,6 +88,8 @@ def test_lazy_names_of_the_real_package():
         ("```\n@@TIMES@@\n```", "@@TIMES@@ is an unfilled placeholder"),
         (":::{note} A color\n:::", "'color' is American spelling"),
         ("```{note}\nA color.\n```", "'color' is American spelling"),
+        (f"```{{code-cell}} python\nx = {'1 + ' * 24}1", "has 101 characters; break it"),
+        (f"```bash\n{'echo ' * 20}x\n```", "has 101 characters; break it"),
     ],
 )
 def test_each_fault_is_found_with_file_and_line(prose: Book, text: str, message: str):
@@ -115,6 +117,8 @@ def test_each_fault_is_found_with_file_and_line(prose: Book, text: str, message:
         "```python\ncolor = optimizer\n```",
         "```{code-cell} ipython3\n# color `make gone`\n```",
         "```diff\n@@ -1,2 +1,2 @@\n```\n\nWrite to me@@home or @@this.",
+        f"```{{code-cell}} python\nx = {'1 + ' * 23}12\n```\n\n```text\n{'x' * 200}\n```",
+        f"```{{code-cell}} python\n:tags: [hide-input]\n\nx = {'1 + ' * 24}1\n```",
         "% a comment with color\n\n<https://color.example>",
         "````{note}\n```python\ncolor\n```\n````",
     ],

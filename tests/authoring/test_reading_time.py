@@ -79,18 +79,80 @@ def test_pages_without_a_run_card_and_solutions_state_none(book: Book):
     assert "in order" in book.nbkit("lint-prose")
 
 
-def test_the_cards_of_the_landing_page(book: Book):
-    book.write(PAGE, page(f"15 minutes of reading {RULE}", "word " * 220 * 15))
-    card = ":::{{grid-item-card}} 1. A page\n:link: ../{}\n+++\n"
-    card += "{} min to read, 65 min of exercises\n:::\n"
-    book.write("notebooks/01_page.ipynb", '{"nbformat": 4, "cells": []}')
-    right = "# Start\n\n" + card.format("notebooks/01_page.ipynb", 15)
-    book.write("book/index.md", right)
-    assert "in order" in book.nbkit("lint-prose")
-    book.write("book/index.md", right.replace("15 min", "25 min"))
-    assert book.nbkit("lint-prose", status=1).startswith(
-        "book/index.md:6: 25 min to read is stated for 01_page.md, counted are 15; write 15 min"
+CARD = """:::{grid-item-card} 21. A page
+:link: ../notebooks/21_page.ipynb
++++
+15 min to read, 1 h 40 min of exercises
+:::
+:::{grid-item-card} 22. Another
+:link: ../notebooks/22_later.ipynb
++++
+20 min to read
+:::
+"""
+ROWS = """
+| You are | Read | Hours |
+|---|---|---:|
+| **Quick**: reads | 21, 31–32 | 1 |
+| **Busy**: reads, 2 days | 21; the exercises of 21 | 2 |
+| **Thorough** | 21, 31–32, with exercises | 2 |
+"""
+
+
+@pytest.fixture
+def landing(book: Book) -> Book:
+    """A landing page of three chapters of 15 minutes, the first with 100 minutes of exercises."""
+    for stem in ("21_page", "31_page", "32_page"):
+        book.write(
+            f"notebooks/{stem}.md", page(f"15 minutes of reading {RULE}", "word " * 220 * 15)
+        )
+        book.write(f"notebooks/{stem}.ipynb", '{"nbformat": 4, "cells": []}')
+    book.write("notebooks/22_later.ipynb", '{"nbformat": 4, "cells": []}')
+    heads = "".join(
+        f"## One\n\n`a.b.{minutes}` · difficulty 2 of 5 · {minutes} minutes\n\n"
+        for minutes in (40, 60)
     )
+    book.write("solutions/21_page.md", f"# Solutions\n\n{heads}")
+    book.write("book/index.md", f"# Start\n\n{CARD}{ROWS}")
+    return book
+
+
+def test_a_right_landing_page(landing: Book):
+    assert "in order" in landing.nbkit("lint-prose")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "15 min",
+            "25 min",
+            "6: 25 min to read is stated for 21_page.md, counted are 15; write 15 min",
+        ),
+        (
+            "1 h 40 min",
+            "55 min",
+            "6: 55 min of exercises are stated for 21_page.md, its solutions have 100; "
+            "write 1 h 40 min",
+        ),
+        ("| 1 |", "| 2 |", "16: a path of 2 hours takes 45 minutes; write 1"),
+        ("of 21 | 2 |", "of 21 | 1 |", "17: a path of 1 hours takes 115 minutes; write 2"),
+        ("exercises | 2 |", "exercises | 1 |", "18: a path of 1 hours takes 145 minutes; write 2"),
+        (
+            "31–32 | 1",
+            "31–33 | 1",
+            "16: a path names chapter 33, which is not written; leave it out",
+        ),
+        (
+            "exercises of 21",
+            "exercises of 34",
+            "17: a path names chapter 34, which is not written; leave it out",
+        ),
+    ],
+)
+def test_what_the_landing_page_states_is_computed(landing: Book, old: str, new: str, message: str):
+    landing.write("book/index.md", f"# Start\n\n{CARD}{ROWS}".replace(old, new))
+    assert landing.nbkit("lint-prose", status=1).strip() == f"book/index.md:{message}"
 
 
 def test_the_rule_is_stated_where_authors_read():

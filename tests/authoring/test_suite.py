@@ -284,6 +284,22 @@ def test_a_failing_study_and_a_file_that_cannot_be_imported_fail(whole: Book):
 
 
 @pytest.mark.slow
+def test_a_test_that_ends_its_process_fails_once_and_the_others_are_run(whole: Book):
+    """Alone in its group, first and last of a file, and as the last test that there is."""
+    dies = "import os\n\n\ndef test_{}():\n    os._exit(1)\n"
+    stands = "def test_{}():\n    assert True\n"
+    for i, functions in enumerate(([dies, stands], [stands, stands, dies], [dies], [stands])):
+        text = "\n\n".join(f.format(f"n{n}") for n, f in enumerate(functions))
+        whole.write(f"tests/test_dies_{i}.py", text)
+    output = whole.process("test", "--only", "unit", status=1)
+    # The six of these files that stand or fall, and those of the small book that were due.
+    assert last(output).endswith(" passed, 3 failed")
+    for name in ("0.py::test_n0", "1.py::test_n2", "2.py::test_n0"):
+        assert f"tests/test_dies_{name}" in output
+    assert int(last(output).split()[0]) >= 4
+
+
+@pytest.mark.slow
 def test_nothing_to_run_and_an_unknown_kind_are_one_sentence(whole: Book):
     message = one_sentence(whole.nbkit("test", "--chapter", "99", "--only", "notebooks", status=1))
     assert message.startswith("there is no chapter 99; the chapters are: 1, 2")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from nbkit.cluster.render import render, render_kept, write
+from bookkit.jobs.render import render, render_kept, write
 
 REPOSITORY = Path(__file__).parents[2]
 DRIVER = REPOSITORY / "nbkit" / "cluster" / "driver"

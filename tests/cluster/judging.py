@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from nbkit.cluster.submit import VALIDATE
+from bookkit.jobs.judge import VALIDATE
 
 
 def judge_in_this_process() -> SimpleNamespace:
-    """As much of the module `subprocess` as `nbkit.cluster.submit.judge` needs."""
+    """As much of the module `subprocess` as `bookkit.jobs.judge` needs."""
 
     def run(command: list[str], *, cwd: Any, **_: Any) -> subprocess.CompletedProcess[str]:
         assert command[1:3] == ["-c", VALIDATE]

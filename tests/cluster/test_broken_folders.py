@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from nbkit.cluster import commands
-from nbkit.cluster.compare import compare
-from nbkit.cluster.runs_commands import compare as compare_command
-from nbkit.cluster.status import status_rows
+from bookkit.jobs import commands
+from bookkit.jobs.compare import compare
+from bookkit.jobs.recorded import open_side
+from bookkit.jobs.runs_commands import compare as compare_command
+from bookkit.jobs.status import status_rows
 from nbkit.errors import UserError
 from nbkit.runs.metrics_file import read_rows
 from nbkit.runs.preemption import Preempted
-from nbkit.runs.recorded import open_side
 from nbkit.runs.run_folder import find_runs, open_run
 
 from .conftest import REPOSITORY
@@ -72,7 +72,7 @@ def test_status_of_a_named_run_that_is_broken(run, capsys):
 
 
 def test_submit_names_a_broken_job_json(run, make_job, monkeypatch):
-    monkeypatch.setattr("nbkit.cluster.submit.VALIDATE", "")
+    monkeypatch.setattr("bookkit.jobs.judge.VALIDATE", "")
     put(run / "job.json", "")
     with pytest.raises(UserError, match=r"broken/job.json: not JSON"):
         commands.submit(str(make_job().parent), run=run)

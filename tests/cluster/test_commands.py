@@ -16,16 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbkit.cluster import commands
-from nbkit.cluster.job_file import JobError
-from nbkit.cluster.render import render
-from nbkit.cluster.report import pictures, thin
-from nbkit.cluster.report import report as report_of
-from nbkit.cluster.runs_commands import compare as compare_command
-from nbkit.cluster.status import status_rows
-from nbkit.cluster.submit import Submission, run_here
+from bookkit.jobs import commands, digits
+from bookkit.jobs.job_file import JobError
+from bookkit.jobs.render import render
+from bookkit.jobs.report import pictures, thin
+from bookkit.jobs.report import report as report_of
+from bookkit.jobs.runs_commands import compare as compare_command
+from bookkit.jobs.status import status_rows
+from bookkit.jobs.submit import Submission, run_here
 from nbkit.errors import UserError
-from nbkit.runs import digits
 from nbkit.runs.preemption import Preempted
 from nbkit.runs.run_folder import StageFolder, find_runs, open_run
 
@@ -42,7 +41,7 @@ def here(monkeypatch):
 @pytest.fixture
 def values_unchecked(monkeypatch):
     """Checking values loads the training script and with it torch; one test of that is enough."""
-    monkeypatch.setattr("nbkit.cluster.submit.VALIDATE", "")
+    monkeypatch.setattr("bookkit.jobs.judge.VALIDATE", "")
 
 
 def make_run(folder: Path, *, facts: dict | None = None, attempts=("100 3700",), **changes) -> Path:
@@ -64,7 +63,7 @@ def dress(folder: Path, facts: dict | None = None, attempts=("100 3700",)) -> No
 @pytest.mark.usefixtures("values_unchecked")
 def test_submit_shows_the_exact_command_and_starts_nothing(make_job, tmp_path, capsys, monkeypatch):
     folder = make_job().parent
-    monkeypatch.setattr("nbkit.cluster.submit.submit", lambda *a: pytest.fail("it was started"))
+    monkeypatch.setattr("bookkit.jobs.submit.submit", lambda *a: pytest.fail("it was started"))
     run = tmp_path / "it's a run"
     commands.submit(str(folder), run=run)
     output = capsys.readouterr().out.splitlines()
@@ -168,7 +167,7 @@ HERE = """
 import sys
 import time
 from pathlib import Path
-from nbkit.cluster.submit import Submission, run_here
+from bookkit.jobs.submit import Submission, run_here
 folder = Path(sys.argv[1])
 started = Submission(("bash", str(folder / "script.sh")), folder / "run")
 print("finished:", run_here(started, folder))
@@ -441,7 +440,9 @@ def test_weights_and_biases_is_used_if_asked_for(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("values_unchecked")
 def test_a_big_job_says_what_it_may_cost(make_job, capsys):
-    folder = make_job(base=BIG, limits={"requeues": 1, "price_per_gpu_hour": 3, "cost": 50}).parent
+    folder = make_job(
+        base=BIG, limits={"requeues": 1, "retries": 0, "price_per_gpu_hour": 3, "cost": 50}
+    ).parent
     commands.submit(str(folder))
     first = capsys.readouterr().out.splitlines()[0]
     assert "2 x 8 GPUs, 00:05:00; 1 requeues, 0.166667 hours in all (2.66667 GPU hours" in first

@@ -5,6 +5,8 @@ stand-in for Python that writes down its environment and arguments; then no file
 exist, and each value must have arrived letter by letter.
 """
 
+import contextlib
+import json
 import shutil
 import subprocess
 import tempfile
@@ -14,9 +16,12 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from nbkit.cluster.job_file import JobError, load_job
-from nbkit.cluster.render import render, render_kept, write
+from bookkit.jobs.job_file import JobError, load_job
+from bookkit.jobs.render import render, render_kept, write
+from bookkit.jobs.settings import label_of
+from nbkit.cluster.slurm import Slurm
 
 from .conftest import DRIVER, JOB, REPOSITORY, write_job
 
@@ -34,7 +39,7 @@ exec "$@"
 # Passes its options on to nobody and runs what stands behind the image.
 APPTAINER = """#!/bin/bash
 { printf '%s\\0' "$@"; } >"$RECORDS/apptainer"
-exec "$RECORDS/python3" "${@: -12}"
+exec "$RECORDS/python3" "${@: -14}"
 """
 SCONTROL = "#!/bin/bash\necho node7\n"
 PIECES = [
@@ -156,17 +161,84 @@ def test_containers_get_their_image_and_binds_letter_by_letter(image, bind, runt
 
 @QUICK
 @given(
-    field=st.sampled_from(["partition", "account", "qos", "constraint", "memory"]), value=hostile
+    field=st.sampled_from(["partition", "account", "qos", "constraint", "memory", "gres"]),
+    value=hostile,
 )
 @example("partition", "main\n#SBATCH --wrap=x")
 @example("account", "a\ntouch injected")
+@example("gres", "gpu:1\n#SBATCH --wrap=x")
 def test_slurm_s_words_are_plain_or_refused(field, value):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
         launch = render_in(folder, JOB | {"slurm": {field: value}})
         if launch is not None:
+            (folder / ".venv" / "bin").mkdir(parents=True)
+            shutil.copy(folder / "records" / "python", folder / ".venv" / "bin" / "python")
             assert value.isascii() and not set(value) & set(" \t\r\n'\"`$\\;<>(){}[]*?~!#=%@^")
             run_script(folder, launch, "slurm.sbatch", SLURM | {"SLURM_CPUS_PER_TASK": "1"})
+        not_injected(folder)
+
+
+def directives(launch: Path) -> list[str]:
+    """What Slurm reads: the lines before the first command that begin with its mark."""
+    lines = (launch / "slurm.sbatch").read_text().split("\n")
+    return [line for line in lines[: lines.index("set -euo pipefail")] if line[:7] == "#SBATCH"]
+
+
+@QUICK
+@given(exclude=hostile, mail=hostile, option=hostile, value=hostile)
+@example("node1", "me@here.org", "nodelist", "a[1-2],$(touch injected)")
+@example("n1\n#SBATCH --wrap=x", "me@here.org", "nodelist", "a")
+@example("n1", "me\n#SBATCH --wrap=x", "nodelist", "a")
+@example("n1", "me@here.org", "nodelist\n#SBATCH --wrap", "x")
+@example("n1", "me@here.org", "comment", "a #SBATCH --wrap=x")
+@example("n[1-2]", "me@here.org", "switches", "1@00:10")
+def test_lists_addresses_and_free_options_stay_one_directive_each(exclude, mail, option, value):
+    usual = {"exclude": "n1", "mail": {"to": "me@here.org"}, "options": {"nodelist": "a"}}
+    # Each alone, so that one that is refused does not hide the others.
+    for changes in ({"exclude": exclude}, {"mail": {"to": mail}}, {"options": {option: value}}):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name).resolve()
+            launch = render_in(folder, JOB | {"slurm": usual | changes})
+            if launch is not None:
+                told = directives(launch)
+                assert len(told) == 12 and not any("wrap" in line for line in told)
+                assert not any(set(line[8:]) & set(" \t\r\"'`$\\;<>(){}*?~!^") for line in told)
+                program = folder / ".venv" / "bin" / "python"
+                program.parent.mkdir(parents=True, exist_ok=True)
+                program.write_text(RECORD)
+                program.chmod(0o755)
+                run_script(folder, launch, "slurm.sbatch", SLURM)
+            not_injected(folder)
+
+
+@pytest.mark.parametrize("name", ["wrap", "wra", "output", "export", "gpus", "array", "chdir"])
+def test_an_option_that_the_scripts_set_is_refused(name):
+    """Also what sbatch would take for its abbreviation."""
+    with pytest.raises(ValidationError, match=f"options may not set {name}: "):
+        Slurm(options={name: "x"})
+    assert Slurm(options={"nice": 100, "spread-job": True}).lines == ["--nice=100", "--spread-job"]
+
+
+@QUICK
+@given(value=hostile, key=hostile)
+@example("$(touch injected)", "note")
+@example("'; touch injected; '", "description")
+def test_settings_of_the_command_line_arrive_letter_by_letter(value, key):
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        (folder / "records").mkdir()
+        job = write_job(folder / "jobs" / "tiny", JOB)
+        for word in (f"note={json.dumps(value)}", f"description={json.dumps(value)}", f"{key}=1"):
+            with contextlib.suppress(JobError):
+                files = render(job, folder, settings=[word], to=folder / "launch")
+                config = next(file for file in files if file.path.name == "config.yaml")
+                if word == f"note={json.dumps(value)}":
+                    assert yaml.safe_load(config.text)["note"] == value
+                for file in files:
+                    if file.path.suffix == ".sh":
+                        subprocess.run(["bash", "-n"], input=file.text, text=True, check=True)
+            assert "/" not in label_of([word]) and "\n" not in label_of([word])
         not_injected(folder)
 
 

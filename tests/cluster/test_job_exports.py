@@ -7,8 +7,8 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from nbkit.parallel.commands import app
-from nbkit.text.policies_value import ScalarModel
+from bookkit.checkpoint_commands import app
+from nbkit.text.scalar_models import ScalarModel
 
 from .train_scripts import run_main
 

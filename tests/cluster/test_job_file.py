@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nbkit.cluster.job_file import JobError, load_job, where
+from bookkit.jobs.job_file import JobError, load_job, where
 
 from .conftest import TINY
 
@@ -77,7 +77,8 @@ def test_a_variant_replaces_values_and_keeps_the_rest(tmp_path):
             "zero3-offload",
             "zero4",
             "job.yaml:6: backend: 'zero4' is not allowed; the allowed values are 'single', 'ddp', "
-            "'fsdp2', 'zero1', 'zero2', 'zero3', 'zero1-offload', 'zero2-offload', 'zero3-offload'",
+            "'fsdp2', 'hsdp', 'zero1', 'zero2', 'zero3', 'zero1-offload', 'zero2-offload', "
+            "'zero3-offload'",
         ),
         ("algorithm: dpo", "algorithm: magic", "job.yaml:2: algorithm: 'magic' is not allowed"),
         ("gpus: 8\n", "gpu: 8\n", "job.yaml:1: gpus: it is missing; give it"),

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import torch
 
 from nbkit.runs.metrics_file import read_rows
 from nbkit.runs.preemption import STOP, Preempted
+from nbkit.runs.run import Run
 from tests.parallel import jobs
 
 from .train_scripts import by_ids, rank_main, run_main, script
@@ -34,6 +37,21 @@ def rows(folder: Path, stage: str) -> list[dict[str, float]]:
     ]
 
 
+@contextmanager
+def stopped_at_its_first_step(folder: Path) -> Iterator[None]:
+    """A person's STOP appears when the first step is logged; the run leaves as one that stopped."""
+    log = Run.log
+
+    def log_and_stop(run: Run, *arguments: Any, **settings: Any) -> None:
+        log(run, *arguments, **settings)
+        (folder / STOP).touch()
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Preempted):
+        patch.setattr(Run, "log", log_and_stop)
+        yield
+    (folder / STOP).unlink()
+
+
 @pytest.mark.parametrize("name", sorted(STOPPED))
 def test_stopped_after_its_first_step_it_ends_like_an_unbroken_run(name, tmp_path):
     values, before = STOPPED[name]
@@ -44,12 +62,9 @@ def test_stopped_after_its_first_step_it_ends_like_an_unbroken_run(name, tmp_pat
     if before:
         shutil.copytree(unbroken, broken)
     run_main(name, **values, run_folder=str(unbroken))
-    broken.mkdir(exist_ok=True)
-    (broken / STOP).touch()
-    with pytest.raises(Preempted):
+    with stopped_at_its_first_step(broken):
         run_main(name, **values, run_folder=str(broken))
     assert len(rows(broken, stage)) == 1
-    (broken / STOP).unlink()
     run_main(name, **values, run_folder=str(broken))
     assert len(rows(unbroken, stage)) > 1
     assert rows(broken, stage) == rows(unbroken, stage)
@@ -68,10 +83,8 @@ def test_grpo_measures_its_beginning_once(tmp_path, monkeypatch):
     short = {"max_new_tokens": 16, "evaluate_on": 4}
     values = {"stage": "grpo", "steps": 2, "learning_rate": 1e-2, **short}
     taught = run_main("grpo_gsm8k", stage="sft", lessons=2, **short, run_folder=str(tmp_path))
-    (tmp_path / STOP).touch()
-    with pytest.raises(Preempted):
+    with stopped_at_its_first_step(tmp_path):
         run_main("grpo_gsm8k", **values, run_folder=str(tmp_path))
-    (tmp_path / STOP).unlink()
     module, calls = script("grpo_gsm8k"), []
 
     def fake(*arguments):

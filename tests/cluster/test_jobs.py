@@ -6,11 +6,12 @@ from typing import get_args, get_type_hints
 import pytest
 import yaml
 
-from nbkit.cluster.commands import job_folders
+from bookkit.jobs.commands import job_folders
+from bookkit.jobs.job_file import JobError, load_job, variant_names
+from bookkit.jobs.judge import judge
+from bookkit.jobs.render import check, render, render_kept, write
+from bookkit.jobs.submit import check_submission
 from nbkit.cluster.job import Backend, Checkpointing, Precision
-from nbkit.cluster.job_file import JobError, load_job, variant_names
-from nbkit.cluster.render import check, render, render_kept, write
-from nbkit.cluster.submit import check_submission, judge
 from nbkit.parallel.config import BACKENDS, ParallelConfig
 
 from .conftest import REPOSITORY, render_job
@@ -22,7 +23,7 @@ JOBS = job_folders(REPOSITORY)
 @pytest.fixture
 def judged_here(monkeypatch):
     """Each process that judges imports torch first; test_commands.py starts one."""
-    monkeypatch.setattr("nbkit.cluster.submit.subprocess", judge_in_this_process())
+    monkeypatch.setattr("bookkit.jobs.judge.subprocess", judge_in_this_process())
 
 
 @pytest.mark.parametrize("folder", JOBS, ids=lambda folder: folder.name)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from nbkit.cluster.commands import job_folders
-from nbkit.cluster.report import report
+from bookkit.jobs.commands import job_folders
+from bookkit.jobs.report import report
 from nbkit.runs.run_folder import open_run
 from tests.parallel import jobs
 
@@ -101,4 +101,5 @@ def test_every_script_reads_its_values_in_the_same_lines():
         (folder / "train.py").read_text().partition('\nif __name__ == "__main__":\n')[2]
         for folder in JOBS
     }
-    assert len(ends) == 1 and "main(TypeAdapter(Config).validate_python(given))" in ends.pop()
+    assert len(ends) == 1
+    assert "record(main)(TypeAdapter(Config).validate_python(given))" in ends.pop()

@@ -17,6 +17,12 @@ from .conftest import REPOSITORY
 pytestmark = pytest.mark.slow
 # Takes the place of `python -m torch.distributed.run … train.py CONFIG`: does what its plan says.
 PYTHON = """#!/usr/bin/env bash
+if [[ $* == *' bookkit/jobs/preflight.py '* ]]; then
+  printf '%s\\n' "$MASTER_PORT $*" >>"$NBKIT_RUN_FOLDER/preflights"
+  [[ -e $PLAN/preflight ]] || exit 0
+  echo node9 >"$NBKIT_RUN_FOLDER/bad_nodes"
+  exit 1
+fi
 config=${!#}
 stage=${config##*/config}; stage=${stage%.yaml}; stage=${stage#.}
 folder=$NBKIT_RUN_FOLDER${stage:+/$stage}
@@ -28,6 +34,12 @@ read -r todo <"$PLAN/${stage:-all}" || todo=finish
 case $todo in
   finish) echo finished >"$folder/state" ;;
   crash) echo failed >"$folder/state"; exit 3 ;;
+  step) echo '{}' >>"$folder/metrics.jsonl"; echo failed >"$folder/state"; exit 3 ;;
+  spend) # a step, and more time than the job may take
+    echo '{}' >>"$folder/metrics.jsonl"
+    echo '1 999' >"$NBKIT_RUN_FOLDER/attempts/9"
+    exit 3
+    ;;
   wait) # as the training script does: until it is asked to stop, then it saves
     echo running >"$folder/state"
     while [[ ! -e $NBKIT_RUN_FOLDER/STOP ]]; do sleep 0.05; done
@@ -42,7 +54,18 @@ esac
 SRUN = """#!/usr/bin/env bash
 printf '%s\\n' "$*" >>"$NBKIT_RUN_FOLDER/srun"
 while [[ $1 == --* ]]; do shift; done
-exec "$@"
+[[ -n ${FAILING:-} ]] || exec "$@"
+"$@" && exit
+status=$?
+printf '%s\\n' 'srun: error: slurm_receive_msgs: Socket timed out' \\
+  "srun: error: $FAILING: task 1: Exited with exit code $status" \\
+  'srun: error: node7: task 0: Terminated' >&2
+exit $status
+"""
+SBATCH = """#!/usr/bin/env bash
+printf '%s\\n' "$*" >>"${!#}/sbatch"
+[[ ! -e $PLAN/no_sbatch ]] || exit 1
+echo 4712
 """
 SCONTROL = """#!/usr/bin/env bash
 if [[ $1 == requeue ]]; then echo "$*" >>"$NBKIT_RUN_FOLDER/scontrol"; exit; fi
@@ -55,7 +78,7 @@ def stage_set(make_job, tmp_path, monkeypatch):
     """Render a job whose Python is the stand-in; returns its launch folder."""
     (tmp_path / "venv" / "bin").mkdir(parents=True)
     (tmp_path / "plan").mkdir()
-    programs = {"venv/bin/python": PYTHON, "srun": SRUN, "scontrol": SCONTROL}
+    programs = {"venv/bin/python": PYTHON, "srun": SRUN, "scontrol": SCONTROL, "sbatch": SBATCH}
     for name, text in programs.items():
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
@@ -274,11 +297,12 @@ def test_the_cluster_s_own_signal_is_not_answered_by_a_requeue(stage_set, tmp_pa
     assert not (run / "scontrol").exists()
 
 
-def test_a_crash_is_not_requeued(stage_set, tmp_path):
+def test_a_crash_before_the_first_step_is_not_tried_again(stage_set, tmp_path):
     launch, run = stage_set(), tmp_path / "run"
     plan(tmp_path, all="crash")
-    assert finish(as_slurm_job(launch, run))[0] == 3
-    assert not (run / "scontrol").exists()
+    code, output = finish(as_slurm_job(launch, run))
+    assert code == 3 and "has come no further than before (0 steps)" in output
+    assert not (run / "scontrol").exists() and not (run / "sbatch").exists()
 
 
 def test_srun_starts_one_launcher_a_node_with_one_address(stage_set, tmp_path):

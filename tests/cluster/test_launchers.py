@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from torch.distributed.launcher.api import LaunchConfig
 
-from .conftest import REPOSITORY, with_extras
+from .conftest import JOB, REPOSITORY, render_job, with_extras
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -81,3 +81,28 @@ def test_torchrun_waits_as_long_as_the_job_says(make_job, tmp_path):
     finally:
         node.kill()
     assert (run / "state").read_text() == "running\n"  # killed: it could not write how it ended
+
+
+def test_torchrun_tells_why_a_rank_failed_and_keeps_what_each_printed(tmp_path):
+    """A tangled script whose values do not fit: its summary shows the sentence, by `@record`."""
+    script = REPOSITORY / "cluster_scripts" / "scaling_study" / "train.py"
+    content = JOB | {"preflight": True, "arguments": {"rows": 3}, "venv": sys.prefix}
+    launch, run = render_job(tmp_path / "job", content, script), tmp_path / "run"
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("SLURM")}
+    done = subprocess.run(
+        ["bash", str(launch / "torchrun.sh"), str(run)],
+        cwd=REPOSITORY,
+        env=environment | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    summary = done.stderr.partition("Root Cause (first observed failure)")[2]
+    assert "ValueError: rows is 3; it must be a multiple of 2 devices" in summary
+    (tried,) = (run / "logs" / "ranks" / "preflight").iterdir()
+    assert len(list(tried.rglob("stdout.log"))) == 2
+    assert "preflight: 2 of cpu on 1 nodes; slowest: copy_gb_s" in done.stdout
+    assert len(json.loads((run / "preflight.json").read_text())) == 2
+    others = [path for path in (run / "logs" / "ranks").iterdir() if path != tried.parent]
+    said = [path.read_text() for path in others[0].rglob("stderr.log")]
+    assert len(others) == 1 and len(said) == 2 and all("rows is 3" in text for text in said)

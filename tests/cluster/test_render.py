@@ -11,9 +11,9 @@ import pytest
 import torch
 import yaml
 
-from nbkit.cluster.commands import job_folders
-from nbkit.cluster.job_file import JobError, variant_names
-from nbkit.cluster.render import check, render, render_kept, write
+from bookkit.jobs.commands import job_folders
+from bookkit.jobs.job_file import JobError, variant_names
+from bookkit.jobs.render import check, render, render_kept, write
 from nbkit.parallel import ParallelConfig, zero
 
 from .conftest import BIG, DRIVER, JOB, REPOSITORY, render_job, with_extras
@@ -36,6 +36,9 @@ SHAPES = {
         "slurm": {
             **{"partition": "gpu", "account": "a", "qos": "q", "constraint": "h100&nvlink"},
             **{"reservation": "r", "memory": "900G", "exclusive": True, "cpus_per_process": 12},
+            **{"gres": "gpu:h100:8", "exclude": "node[1-3],node7"},
+            "mail": {"to": "me@here.org", "on": ["END", "TIME_LIMIT_80"]},
+            "options": {"nodelist": "node[4-6]", "spread-job": True, "nice": 100},
         },
         "limits": {"requeues": 5, "price_per_gpu_hour": 2.5, "cost": 200},
         "modules": ["cuda/12.8"],
@@ -98,7 +101,6 @@ def test_slurm_file_asks_for_what_the_job_says(make_job):
         "#SBATCH --nodes=2",
         "#SBATCH --ntasks-per-node=1",
         "#SBATCH --cpus-per-task=96",
-        "#SBATCH --gpus-per-node=8",
         "#SBATCH --time=00:05:00",
         "#SBATCH --signal=B:USR1@60",
         "#SBATCH --requeue",
@@ -109,11 +111,18 @@ def test_slurm_file_asks_for_what_the_job_says(make_job):
         "#SBATCH --qos=q",
         "#SBATCH --constraint=h100&nvlink",
         "#SBATCH --reservation=r",
+        "#SBATCH --gres=gpu:h100:8",
+        "#SBATCH --exclude=node[1-3],node7",
+        "#SBATCH --mail-user=me@here.org",
+        "#SBATCH --mail-type=END,TIME_LIMIT_80",
         "#SBATCH --exclusive",
+        "#SBATCH --nodelist=node[4-6]",
+        "#SBATCH --spread-job",
+        "#SBATCH --nice=100",
     ]
     # All directives stand before the first command, or Slurm does not read them.
     assert text.index("#SBATCH --exclusive") < text.index("set -euo pipefail")
-    assert "0.5 hours in all (8 GPU hours, 20.00 USD)" in text
+    assert "0.666667 hours in all (10.6667 GPU hours, 26.67 USD)" in text
 
 
 def test_training_script_gets_its_values_a_file_a_stage(make_job):

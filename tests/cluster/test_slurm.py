@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nbkit.cluster.submit import slurm_command, submit
+from bookkit.jobs.submit import slurm_command, submit
 from nbkit.runs.metrics_file import read_rows
 
 from .conftest import REPOSITORY
@@ -49,7 +49,7 @@ def steps_done(run: Path) -> int:
 
 
 def log(run: Path) -> str:
-    return "\n".join(path.read_text() for path in sorted((run / "logs").iterdir()))
+    return "\n".join(path.read_text() for path in sorted((run / "logs").glob("slurm-*")))
 
 
 def test_preempted_requeued_and_resumed_beside_an_unbroken_run(make_job, tmp_path):

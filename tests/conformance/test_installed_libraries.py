@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("trl")
 pytest.importorskip("stable_baselines3")
 
-from nbkit.conformance import check, load_adapter
-from nbkit.conformance.parity import compare
+from bookkit.conformance import check, load_adapter
+from bookkit.conformance.parity import compare
 
 pytestmark = pytest.mark.slow
 

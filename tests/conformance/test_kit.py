@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from typer.testing import CliRunner
 
-from nbkit.conformance import (
+from bookkit.conformance import (
     ALL_CASES,
     LIBRARIES,
     Adapter,
@@ -18,12 +18,12 @@ from nbkit.conformance import (
     load_adapter,
     run_case,
 )
-from nbkit.conformance.adapters.ours import OursAdapter
-from nbkit.conformance.case import RAISES
-from nbkit.conformance.commands import app
-from nbkit.conformance.matches import MATCHES, Differs
-from nbkit.conformance.parity import compare, compare_one
-from nbkit.conformance.questions import QUESTIONS, Match
+from bookkit.conformance.adapters.ours import OursAdapter
+from bookkit.conformance.case import RAISES
+from bookkit.conformance.commands import app
+from bookkit.conformance.matches import MATCHES, Differs
+from bookkit.conformance.parity import compare, compare_one
+from bookkit.conformance.questions import QUESTIONS, Match
 from nbkit.errors import UserError
 
 BY_ID = {case.id: case for case in ALL_CASES}
@@ -185,7 +185,7 @@ def test_command_writes_json_and_fails_for_a_faulty_adapter_of_ones_own() -> Non
     [
         ("trll", "unknown library 'trll': name one of ours, trl"),
         ("no_such_module:Mine", "cannot be imported here"),
-        ("json:JSONDecoder", "not a subclass of nbkit.conformance.Adapter"),
+        ("json:JSONDecoder", "not a subclass of bookkit.conformance.Adapter"),
     ],
 )
 def test_command_names_what_it_cannot_load(name: str, sentence: str) -> None:

@@ -15,7 +15,7 @@ from nbkit.control.actor_critic import make_actor_critic
 from nbkit.control.env_state import UnsavableEnvironment
 from nbkit.control.environments import VectorEnvAdapter, make_control_env
 from nbkit.trainers.checkpoint import resume, save
-from nbkit.trainers.ppo import PPOConfig, PPOTrainer, train
+from nbkit.trainers.ppo import PPOConfig, PPOTrainer
 from tests.control import killed_run
 from tests.control.hand_made import CountingVectorEnv
 
@@ -133,7 +133,9 @@ def test_train_continues_from_its_checkpoint(tmp_path: Path) -> None:
         env = make_control_env("CartPole-v1", 4)
         policy = make_actor_critic(env, seed=0)
         stop = None if budget is None else (lambda t, m: stop_at(t, budget))
-        return train(env, policy, config, progress=False, checkpoint=tmp_path / "run.pt", hook=stop)
+        return PPOTrainer(env, policy, config, seed=0).run(
+            progress=False, checkpoint=tmp_path / "run.pt", hook=stop
+        )
 
     def stop_at(run, budget):
         if len(run.history) == budget:

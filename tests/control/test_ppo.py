@@ -21,7 +21,7 @@ from nbkit.control.normalisation import ObservationNormaliser, ReturnScale
 from nbkit.control.rollouts import collect, make_batch
 from nbkit.envs.probes import PROBES
 from nbkit.minibatches import minibatches
-from nbkit.trainers.ppo import PPOConfig, PPOTrainer, evaluate, ppo_loss, train
+from nbkit.trainers.ppo import PPOConfig, PPOTrainer, evaluate, ppo_loss
 from nbkit.trainers.ppo.diagnostics import HEALTHY, explained_variance, movement, read
 from nbkit.trainers.ppo.update import FlatParameter, update
 
@@ -186,11 +186,13 @@ def test_explained_variance() -> None:
 def test_the_dashboard_finds_broken_twins_and_leaves_a_healthy_run_alone() -> None:
     env = make_control_env("CartPole-v1", 16)
     config = PPOConfig(total_steps=8000, epochs=4)
-    healthy = train(env, make_actor_critic(env, seed=0), config, progress=False)
+    healthy = PPOTrainer(env, make_actor_critic(env, seed=0), config, seed=0).run(progress=False)
     # The explained variance means little while returns hardly vary; here it may be low.
     assert [f for f in read(healthy) if not f.startswith("explained_variance")] == []
     wild = replace(config, learning_rate=0.02, max_grad_norm=None)
-    findings = read(train(env, make_actor_critic(env, seed=0), wild, progress=False))
+    findings = read(
+        PPOTrainer(env, make_actor_critic(env, seed=0), wild, seed=0).run(progress=False)
+    )
     assert any(finding.startswith("kl") for finding in findings)
     assert any(finding.startswith("clip_fraction") for finding in findings)
 
@@ -257,7 +259,7 @@ def test_target_kl_ends_the_epochs() -> None:
 def test_annealing_reaches_zero_at_the_budget() -> None:
     env = make_control_env("CartPole-v1", 8)
     config = PPOConfig(total_steps=2000, anneal_clip=True, epochs=1)
-    history = train(env, make_actor_critic(env, seed=0), config, progress=False)
+    history = PPOTrainer(env, make_actor_critic(env, seed=0), config, seed=0).run(progress=False)
     rates = [step["learning_rate"] for step in history]
     assert rates[0] == 1e-3
     assert rates == sorted(rates, reverse=True)
@@ -357,6 +359,8 @@ def test_two_runs_of_one_seed_are_equal_and_another_seed_differs(env_id: str) ->
     def run(seed):
         env = make_control_env(env_id, 4)
         config = PPOConfig(total_steps=600, epochs=2)
-        return train(env, make_actor_critic(env, seed=seed), config, seed=seed, progress=False)
+        return PPOTrainer(env, make_actor_critic(env, seed=seed), config, seed=seed).run(
+            progress=False
+        )
 
     assert str(run(0)) == str(run(0)) != str(run(1))

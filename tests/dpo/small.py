@@ -3,7 +3,7 @@
 import torch
 
 from nbkit.data.encode import EncodedPair
-from nbkit.text.policies_hf import tiny_model
+from nbkit.text.tiny_models import tiny_model
 from nbkit.trainers.dpo import DPOConfig, DPOTrainer
 
 SIZE, PAD, BOS, EOS = 24, 0, 1, 2

@@ -17,7 +17,7 @@ from nbkit.data.preferences import Message
 from nbkit.envs.helpful import draw_questions, gold, grammar_sampler
 from nbkit.recipes.dpo_recipe import VOCABULARY
 from nbkit.runs.run import Run
-from nbkit.text.policies_hf import tiny_model
+from nbkit.text.tiny_models import tiny_model
 from nbkit.trainers.dpo.batch import pair_batch
 from tests.cluster.train_scripts import run_main_with
 from tests.parallel import jobs

@@ -1,6 +1,7 @@
 """The loss of a pair and the figures around it, against numbers worked out by hand."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -32,6 +33,8 @@ ZERO = scores([0.0], [0.0])
         ("sigmoid", 0.0, math.log1p(math.exp(-0.8))),
         ("sigmoid", 0.1, 0.9 * math.log1p(math.exp(-0.8)) + 0.1 * math.log1p(math.exp(0.8))),
         ("sigmoid-average", 0.0, math.log1p(math.exp(-0.4))),
+        # SimPO, no reference: 6 nats over 3 tokens against -2 over 1, a difference of 4
+        ("simpo", 0.0, math.log1p(math.exp(-0.4))),
         (
             "robust",
             0.1,
@@ -43,6 +46,40 @@ def test_d14_kinds_by_hand(kind, smoothing, expected):
     settings = config(kind=kind, beta=0.1, label_smoothing=smoothing)
     loss = dpo_loss(scores([6.0], [-2.0]), ZERO, settings)
     torch.testing.assert_close(loss, torch.tensor([expected], dtype=torch.float64))
+
+
+def test_simpo_by_hand_and_in_trl():
+    """The margin is taken off inside the sigmoid; the reference does not count; TRL's agrees."""
+    policy = scores([-6.0, -3.0], [-2.0, -8.0], (3, 2), (1, 4))
+    settings = config(kind="simpo", beta=2.0, simpo_margin=0.5)
+    means = [(-2.0, -2.0), (-1.5, -2.0)]
+    expected = [math.log1p(math.exp(-(2.0 * (c - r) - 0.5))) for c, r in means]
+    for reference in (scores([0.0, 0.0], [0.0, 0.0]), scores([-9.0, 1.0], [4.0, -2.0])):
+        assert dpo_loss(policy, reference, settings).tolist() == pytest.approx(expected)
+    cpo = pytest.importorskip("trl.experimental.cpo").CPOTrainer
+    like = SimpleNamespace(
+        loss_type="simpo", alpha=0.0, beta=2.0, simpo_gamma=0.5, label_smoothing=0,
+        accelerator=SimpleNamespace(device="cpu"),
+    )  # fmt: skip
+    theirs, *_ = cpo.cpo_loss(like, *(torch.tensor(x) for x in zip(*means, strict=True)))
+    assert theirs.tolist() == pytest.approx(expected, rel=1e-6)
+
+
+def test_simpo_reads_no_reference():
+    """Its rewards are log-probabilities a token, times beta, and no model is scored for it."""
+    run = trainer(config(kind="simpo", beta=2.0), reference=model(seed=9))
+    first = run.step()
+    assert run.reference is None and run.reference_scores is None
+    rows = PairScores(*(torch.tensor([x]) for x in (-6.0, -2.0, 3, 1)))
+    rewards = implicit_rewards(rows, rows, 2.0, kind="simpo")
+    assert [x.item() for x in rewards] == [-4.0, -4.0]
+    assert first["margin"] != 0.0 and first["logp_chosen"] < -1.0
+    assert first["loss"] == trainer(config(kind="simpo", beta=2.0)).step()["loss"]
+
+
+def test_a_margin_without_simpo_is_refused():
+    with pytest.raises(ValueError, match="kind 'sigmoid' has no margin"):
+        config(simpo_margin=0.5)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,8 +1,10 @@
 """``nbkit.check`` as a reader calls it."""
 
+import importlib
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,13 @@ import torch
 from torch import Tensor
 
 import nbkit
-from bookkit.exercises.registry import UnknownExercise
+from bookkit.exercises.bench import Bench
+from bookkit.exercises.progress import note_attempt
+from bookkit.exercises.registry import UnknownExercise, sections_of_chapter
 from bookkit.exercises.verdict import Block, CheckResult, as_html
 
 MASK = "reinforce.mask.1"
+check_module = importlib.import_module("bookkit.exercises.check")
 
 
 def right(ids: Tensor, eos_id: int) -> tuple[Tensor, Tensor]:
@@ -49,6 +54,38 @@ def test_the_mistake_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert "your mask is shifted by one: the end-of-sequence token itself must count" in (
         result.message.replace("Your", "your")
     )
+
+
+def test_a_pass_says_how_much_is_done_and_what_comes_next() -> None:
+    said = nbkit.check(MASK, right).message
+    assert "1 of 9 done in chapter 11; next: " in said.splitlines()[-1]
+    assert "`reinforce." in said and said.endswith(" minutes.")
+    assert "done in chapter" not in nbkit.check(MASK, wrong).message
+
+
+def test_the_last_pass_of_a_chapter_says_so_and_the_next_skips_what_is_done() -> None:
+    ids = [section.id for section in sections_of_chapter(11)]
+    for name in ids:
+        if name not in (MASK, ids[-1]):
+            note_attempt(name, True)
+    assert f"8 of 9 done in chapter 11; next: {sections_of_chapter(11)[-1].title}" in (
+        nbkit.check(MASK, right).message
+    )
+    note_attempt(ids[-1], True)
+    assert "9 of 9 done in chapter 11: all of it." in nbkit.check(MASK, right).message
+
+
+def test_the_time_counts_from_the_call_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = check_module.Bench
+
+    def slow(*args: object) -> Bench:
+        time.sleep(0.3)
+        return real(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(check_module, "Bench", slow)
+    result = nbkit.check(MASK, right)
+    assert result.seconds > 0.3
+    assert f", {result.seconds:.1f} s" in result.message
 
 
 def test_cases_are_fresh_unless_a_seed_is_given() -> None:

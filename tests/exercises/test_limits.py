@@ -1,4 +1,4 @@
-"""The time limit, in the main thread and beside it."""
+"""The limit on processor time, in the main thread and beside it."""
 
 import signal
 import subprocess
@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from bookkit.exercises.limits import TimeLimitReached, time_limit
+from bookkit.exercises.limits import TimeLimitReached, processor_seconds, time_limit
 
 
 def loop() -> None:
@@ -21,27 +21,68 @@ def test_loop_is_stopped() -> None:
         loop()
 
 
-def test_sleep_is_stopped_in_the_main_thread() -> None:
+def test_a_hang_is_stopped_in_the_main_thread() -> None:
     started = time.monotonic()
-    with pytest.raises(TimeLimitReached), time_limit(0.2):
+    with pytest.raises(TimeLimitReached) as reached, time_limit(100.0, idle_seconds=0.3):
         time.sleep(300)
     assert time.monotonic() - started < 100
+    assert reached.value.hangs
 
 
-def test_loop_is_stopped_in_another_thread() -> None:
-    outcome: list[str] = []
+@pytest.mark.parametrize(("code", "hangs"), [(loop, False), (lambda: wait(60), True)])
+def test_another_thread_is_stopped(code, hangs: bool) -> None:
+    outcome: list[bool] = []
 
     def work() -> None:
         try:
-            with time_limit(0.2):
-                loop()
-        except TimeLimitReached:
-            outcome.append("stopped")
+            with time_limit(0.5, idle_seconds=1.0):
+                code()
+        except TimeLimitReached as reached:
+            outcome.append(reached.hangs)
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(100)
-    assert outcome == ["stopped"]
+    assert outcome == [hangs]
+
+
+def wait(seconds: float) -> None:
+    """Wait in small pieces: between two of them an exception of another thread can come in."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        time.sleep(0.2)
+
+
+def test_waiting_costs_nothing() -> None:
+    """As a machine does that has no time for this process: the clock runs, and nothing else."""
+    with time_limit(0.3):
+        time.sleep(1.0)
+
+
+CHILD = "import time\nwhile time.process_time() < 60: pass"
+
+
+def test_processes_that_the_code_starts_count() -> None:
+    children: list[subprocess.Popen[bytes]] = []
+    try:
+        with pytest.raises(TimeLimitReached) as reached, time_limit(1.0):
+            children += [subprocess.Popen([sys.executable, "-c", CHILD]) for _ in range(2)]
+            children[0].wait()
+        assert not reached.value.hangs
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+
+
+def test_what_others_have_used_before_does_not_count() -> None:
+    done = subprocess.run([sys.executable, "-c", CHILD.replace("60", "0.5")], check=True)
+    assert done.returncode == 0
+    before = processor_seconds()
+    assert before > 0.5
+    with time_limit(0.4):
+        time.sleep(0.5)
+    assert processor_seconds() - before < 0.4
 
 
 def test_quick_code_is_left_alone() -> None:

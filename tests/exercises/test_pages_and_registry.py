@@ -1,5 +1,6 @@
 """What a page says of an exercise is what the registry says, and neither has one more."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from bookkit.exercises.exercise import Exercise
-from bookkit.exercises.registry import all_exercises
+from bookkit.exercises.registry import all_exercises, exercise_notebook
 
 ROOT = Path(__file__).parents[2]
 HINTS = ["Hint 1: the idea", "Hint 2: the shape", "Hint 3: almost the code"]
@@ -70,3 +71,13 @@ def test_the_order_of_a_page_is_the_order_of_the_registry() -> None:
     for path in sorted((ROOT / "solutions").glob("*.md")):
         ids = [name for name, _ in CHECK.findall(path.read_text("utf-8"))]
         assert ids == [name for name in EXERCISES if name in ids]
+
+
+def test_every_exercise_notebook_names_its_exercises() -> None:
+    """A cell for the solution alone must not swallow the heading behind it."""
+    for exercise in all_exercises().values():
+        notebook = json.loads((ROOT / exercise_notebook(exercise.chapter)).read_text())
+        cells = ("".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "markdown")
+        text = "\n".join(cells)
+        assert f"`{exercise.id}` · difficulty {exercise.difficulty} of 5" in text
+        assert f"## {exercise.title}" in text

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from bookkit.exercises import progress
 from bookkit.exercises.commands import app
 from bookkit.exercises.progress import Progress, load, note_attempt, save
+from bookkit.exercises.registry import sections_of_chapter
 
 MASK = "reinforce.mask.1"
 
@@ -137,6 +138,13 @@ def test_table(own_progress: Path) -> None:
     assert "chapter 1 " not in text
 
 
+def test_no_title_is_cut_on_a_narrow_screen() -> None:
+    result = CliRunner().invoke(app, ["progress", "--chapter", "11"], env={"COLUMNS": "80"})
+    assert result.exit_code == 0 and "…" not in result.output
+    words = set(result.output.split())
+    assert all(set(section.title.split()) <= words for section in sections_of_chapter(11))
+
+
 def test_table_of_an_empty_chapter(own_progress: Path) -> None:
     code, text = run("progress", "--chapter", "77")
     assert code == 1
@@ -157,4 +165,5 @@ def test_prove(own_progress: Path) -> None:
     code, text = run("prove", "reinforce.maks.1")
     assert code == 1
     assert "did you mean 'reinforce.mask.1'" in text
-    assert json.loads(Progress().model_dump_json()) == {"version": 1, "exercises": {}}
+    empty = {"version": 1, "exercises": {}, "predictions": {}}
+    assert json.loads(Progress().model_dump_json()) == empty

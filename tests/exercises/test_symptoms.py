@@ -6,6 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from bookkit.exercises.check import verdict_on
+from bookkit.exercises.proof import bench_for
 from bookkit.exercises.symptoms import (
     Failure,
     not_a_number,
@@ -129,3 +131,15 @@ def test_shapes_are_read(pairs: list[tuple[tuple[int, ...], tuple[int, ...]]], w
 def test_shapes_without_a_common_cause() -> None:
     assert read_shapes([((2, 3), (3, 2)), ((2, 3), (7, 7))]) is None
     assert read_shapes([]) is None
+
+
+def test_a_gradient_that_is_nan_while_the_values_are_right_is_not_called_an_overflow() -> None:
+    def entropy(logits: torch.Tensor) -> torch.Tensor:
+        p = torch.softmax(logits, -1)
+        return -torch.where(p > 0, p * p.log(), 0.0).sum(-1)
+
+    result = verdict_on(bench_for("ppo.entropy.1", 3), entropy)
+    assert not result.passed
+    (said,) = result.mistakes
+    assert "the gradient that reaches `logits` is nan or inf: a branch that torch.where" in said
+    assert "overflow" not in result.message

@@ -9,8 +9,8 @@ from torch import Tensor
 from bookkit.exercises.check import verdict_on
 from bookkit.exercises.proof import bench_for
 from bookkit.exercises.registry import get_exercise
+from nbkit.memory.zero import zero_bytes
 from nbkit.parallel.by_hand.shards import cut
-from nbkit.parallel.memory import zero_bytes
 
 pytestmark = pytest.mark.chapter(34)
 batch_sizes = get_exercise("zero.batch.1").reference

@@ -3,13 +3,8 @@
 import pytest
 import torch
 
-from nbkit.packing import (
-    pack,
-    packed_batch,
-    packed_logprobs,
-    padded_logprobs,
-    token_budget_batches,
-)
+from nbkit.packing import pack, packed_batch, token_budget_batches
+from nbkit.text.packed import packed_logprobs, padded_logprobs
 from tests.generate.models import FAMILIES, make, some_prompts
 
 pytestmark = pytest.mark.chapter(31)

@@ -21,9 +21,11 @@ from nbkit.losses import (
     ppo_clip_loss,
     preference_loss,
     reward_model_loss,
+    simpo_loss,
     value_loss,
 )
 from nbkit.masks import AGGREGATION_MODES, aggregate, masked_mean
+from nbkit.off_policy import decoupled_ppo_loss
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,17 @@ PER_TOKEN = [
             {"clip_low": 0.2, "clip_high": 0.28},
             {"clip_low": None, "clip_high": 5.0, "bounds": "absolute"},
         )
+    ),
+    *(
+        Subject(
+            f"decoupled_ppo_loss {options}",
+            lambda p, q, b, a, m, options=options: decoupled_ppo_loss(
+                p, q, b, a, mask=m, **options
+            ),
+            4,
+            (0,),
+        )
+        for options in ({}, {"cap": 1.5, "clip_low": 0.1, "clip_high": 0.28})
     ),
     Subject("value_loss", lambda v, r, m: value_loss(v, r, mask=m), 2, (0,)),
     *(
@@ -199,6 +212,19 @@ PER_ROW = [
             ("ipo", 0.0),
             ("ipo-average", 0.0),
         )
+    ),
+    Subject(
+        "simpo_loss",
+        lambda c, r: simpo_loss(
+            c,
+            r,
+            torch.full_like(c, 3, dtype=torch.long),
+            torch.full_like(c, 2, dtype=torch.long),
+            beta=2.0,
+            margin=0.5,
+        ),
+        2,
+        (0, 1),
     ),
     Subject("reward_model_loss", reward_model_loss, 2, (0, 1)),
     Subject(

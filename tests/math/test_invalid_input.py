@@ -23,6 +23,7 @@ from nbkit.losses import (
     ppo_clip_loss,
     preference_loss,
     reward_model_loss,
+    simpo_loss,
     value_loss,
 )
 from nbkit.masks import (
@@ -33,6 +34,7 @@ from nbkit.masks import (
     place_sequence_reward,
     position_ids,
 )
+from nbkit.off_policy import decoupled_ppo_loss, effective_sample_size
 
 X = torch.randn(2, 3)  # (B,T)
 COLUMN, ROW, WRONG = torch.randn(2, 1), torch.randn(2), torch.randn(2, 4)
@@ -66,6 +68,10 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("rm matrix", lambda: reward_model_loss(X, X), r"chosen .*\(2, 3\)"),
     ("dpo", lambda: preference_loss(ROW, ROW, ROW, torch.randn(3), beta=0.1), "ref_rejected_logp"),
     ("weights", lambda: importance_weights(X, WRONG, None), r"rollout_logp .*\(2, 4\)"),
+    ("proximal", lambda: decoupled_ppo_loss(X, WRONG, X, COLUMN), r"proximal_logp .*\(2, 4\)"),
+    ("behaviour", lambda: decoupled_ppo_loss(X, X, WRONG, COLUMN), r"behaviour_logp .*\(2, 4\)"),
+    ("decoupled (B,)", lambda: decoupled_ppo_loss(X, X, X, ROW), r"advantages .*\(2,\)"),
+    ("decoupled flat", lambda: decoupled_ppo_loss(ROW, ROW, ROW, ROW), r"logp .*\(2,\)"),
     ("gae values", lambda: gae(X, WRONG, X, FLAGS, FLAGS, gamma=1, lam=1), r"values .*\(2, 4\)"),
     ("gae next", lambda: gae(X, X, ROW, FLAGS, FLAGS, gamma=1, lam=1), r"next_values .*\(2,\)"),
     ("gae flag", lambda: gae(X, X, X, ROW, FLAGS, gamma=1, lam=1), r"terminated .*\(2,\)"),
@@ -95,6 +101,8 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
                 lambda: value_loss(X, X, mask=MASK_WRONG),
                 lambda: kl_estimate(X, X, "k1", mask=MASK_WRONG),
                 lambda: importance_weights(X, X, MASK_WRONG),
+                lambda: decoupled_ppo_loss(X, X, X, X, mask=MASK_WRONG),
+                lambda: effective_sample_size(X.exp(), MASK_WRONG),
                 lambda: whiten(X, MASK_WRONG),
                 lambda: batch_moments(X, MASK_WRONG),
                 lambda: discounted_returns(X, 1.0, mask=MASK_WRONG),
@@ -124,6 +132,8 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("ratio", lambda: ppo_clip_loss(X, X, X, ratio="word"), "ratio"),
     ("bounds", lambda: cispo_loss(X, X, X, clip_low=0, clip_high=1, bounds="open"), "bounds"),
     ("form", lambda: value_loss(X, X, form="huber"), "form"),
+    ("simpo counts", lambda: simpo_loss(ROW, ROW, ROW[:1], ROW, beta=1.0), "chosen_tokens"),
+    ("simpo margin", lambda: simpo_loss(ROW, ROW, ROW, ROW, beta=1.0, margin=-1.0), "margin"),
     ("dpo kind", lambda: preference_loss(ROW, ROW, ROW, ROW, beta=1, kind="dpo"), "kind"),
     ("weights mode", lambda: importance_weights(X, X, None, mode="clip"), "mode"),
     ("weights level", lambda: importance_weights(X, X, None, level="batch"), "level"),
@@ -154,6 +164,9 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("dual_clip", lambda: ppo_clip_loss(X, X, X, dual_clip=1.0), "dual_clip"),
     ("clamp", lambda: ppo_clip_loss(X, X, X, log_ratio_clamp=0.0), "log_ratio_clamp"),
     ("low over high", lambda: importance_weights(X, X, None, low=3.0, high=2.0), "high"),
+    ("cap", lambda: decoupled_ppo_loss(X, X, X, X, cap=-1.0), "high"),
+    ("weight below 0", lambda: effective_sample_size(-X.abs() - 1), "weights must .*at least 0"),
+    ("weight inf", lambda: effective_sample_size(X.abs() / 0), "weights must be finite"),
     ("eps", lambda: whiten(X, eps=-1.0), "eps"),
     ("ddof", lambda: whiten(X, ddof=-1), "ddof"),
     ("negative variance", lambda: whiten(X, moments=(4, 0.0, -1.0)), "moments"),

@@ -125,7 +125,9 @@ def test_finite_input_never_gives_nan(subject: Subject, data: st.DataObject) -> 
 BOUNDED_BY_CLAMP = [
     s
     for s in EVERYTHING
-    if s.name.startswith(("ppo", "cispo", "kl_estimate", "importance", "policy", "token_log"))
+    if s.name.startswith(
+        ("ppo", "cispo", "decoupled", "kl_estimate", "importance", "policy", "token_log")
+    )
     and "None" not in s.name
 ]
 
@@ -150,7 +152,7 @@ def test_inputs_are_left_as_they_were(subject: Subject) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_gradcheck(subject: Subject, seed: int) -> None:
     tensors, masks = drawn(subject, seed)
-    if subject.name.startswith(("ppo", "cispo")):
+    if subject.name.startswith(("ppo", "cispo", "decoupled")):
         # Away from the kinks of the clips, where no derivative exists.
         tensors[0] = tensors[1] + (tensors[0] * 3).round() / 3 + 0.05
     differentiable = list(subject.grads)

@@ -12,9 +12,9 @@ from nbkit.parallel import ParallelConfig, connect, join
 from nbkit.runs.limits import VARIABLE
 from nbkit.runs.run import Run
 from nbkit.text.adapters import add_adapters, merged
-from nbkit.text.policies_value import ScalarModel
+from nbkit.text.scalar_models import ScalarModel
 from nbkit.trainers.data_order import PromptStream
-from nbkit.trainers.dpo import DPOConfig, DPOTrainer
+from nbkit.trainers.dpo import DPOConfig, DPOTrainer, OnlineDPOConfig, OnlineDPOTrainer
 from nbkit.trainers.grpo import GRPOTrainer
 from nbkit.trainers.reward_model import RewardModelConfig, RewardModelTrainer
 from nbkit.trainers.rlhf import RLHFConfig, RLHFTrainer
@@ -59,6 +59,17 @@ def dpo(parallel):
     )
 
 
+def online(parallel):
+    """The reward is the number of one letter; groups of three, so that one answer is in no pair."""
+    sampling = grpo_config(updates=STEPS, prompts=6, group_size=3, max_new_tokens=8)
+    settings = OnlineDPOConfig(sampling, DPOConfig(learning_rate=1e-2, warmup=1, micro_pairs=1))
+    return OnlineDPOTrainer(
+        model(layers=2), VOCABULARY, PROBLEMS,
+        lambda _, made: [float(len(set(one.text))) for one in made], settings,
+        reference=model(layers=2, seed=5), generator=generator(7), parallel=parallel,
+    )  # fmt: skip
+
+
 def ppo(parallel, *, adapters=0, **changes):
     """Prompts as ids, a reward model on the device, a moving price of the divergence."""
     settings = RLHFConfig(
@@ -82,7 +93,7 @@ def ppo(parallel, *, adapters=0, **changes):
     )  # fmt: skip
 
 
-STAGES = {"sft": sft, "reward": reward, "dpo": dpo, "ppo": ppo}
+STAGES = {"sft": sft, "reward": reward, "dpo": dpo, "online": online, "ppo": ppo}
 
 
 def loops(word, folder, names):
@@ -121,6 +132,8 @@ def stopped(word, name, folder):
     for told in (True, False):
         one = trainer(word, name)
         if told:
+            if name == "dpo":  # it looks for STOP while its reference scores, before the first step
+                assert one.reference_scores is not None
             folder.mkdir(parents=True, exist_ok=True)
             stop.touch()
         else:

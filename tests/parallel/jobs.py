@@ -17,11 +17,10 @@ from nbkit.logprobs import next_token_logprobs
 from nbkit.parallel import ParallelConfig, connect, join
 from nbkit.parallel.launch import run_ranks
 from nbkit.parallel.streams import GlobalBatches, mine
-from nbkit.text.policies_value import ScalarModel
+from nbkit.text.scalar_models import ScalarModel
 from nbkit.trainers.grpo import GRPOTrainer
 from nbkit.trainers.rlhf import RLHFConfig, RLHFTrainer
-from nbkit.trainers.sft import SFTConfig
-from nbkit.trainers.sft import train as train_sft
+from nbkit.trainers.sft import SFTConfig, SFTTrainer
 from tests.rlvr.small import PROBLEMS, VOCABULARY, by_length, config, generator, model
 
 ROWS, STEPS = 8, 10
@@ -261,10 +260,14 @@ def sft_trainer(word):
     parallel = None
     if word != "alone":
         parallel = connect(ParallelConfig(backend=word), join("cpu", timeout_s=300))
-    return train_sft(
-        model(layers=2), sft_examples(), settings,
-        pad_id=VOCABULARY.pad_id, generator=generator(7), progress=False, parallel=parallel,
-    )  # fmt: skip
+    return SFTTrainer(
+        model(layers=2),
+        sft_examples(),
+        settings,
+        pad_id=VOCABULARY.pad_id,
+        generator=generator(7),
+        parallel=parallel,
+    ).run(progress=False)
 
 
 def all_three(word, folder=None):

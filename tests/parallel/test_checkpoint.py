@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
+from bookkit.checkpoint_commands import app
 from nbkit.parallel import ParallelConfig, connect, deepspeed_setup
-from nbkit.parallel.commands import app
 from nbkit.parallel.export import export_run, import_model, newest, note_model
 from nbkit.parallel.launch import RanksFailedError
 from nbkit.parallel.manifest import ManifestError, read_manifest, write_manifest

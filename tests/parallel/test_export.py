@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
+from bookkit.checkpoint_commands import app
 from nbkit.parallel import ParallelConfig, connect
-from nbkit.parallel.commands import app
 from nbkit.parallel.export import (
     export_run,
     import_model,
@@ -18,7 +18,7 @@ from nbkit.parallel.export import (
 from nbkit.parallel.launch import RanksFailedError
 from nbkit.parallel.world import World
 from nbkit.text.adapters import add_adapters
-from nbkit.text.policies_value import ScalarModel
+from nbkit.text.scalar_models import ScalarModel
 from tests.parallel import export_jobs, jobs, killed_jobs
 from tests.parallel.killed_jobs import adamw
 from tests.rlvr.small import model

@@ -7,9 +7,9 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from nbkit.parallel import scoring
 from nbkit.parallel.flops import flops_per_token, matrix_weights, peak_flops
 from nbkit.parallel.scoring import attach_scoring, linear_logprobs, scores_tokens
+from nbkit.trainers.completions import align, policy_outputs
 from nbkit.trainers.grpo.batch import GroupBatch
 from nbkit.trainers.grpo.update import completion_logprobs
-from nbkit.trainers.rlhf.models import align, policy_outputs
 from tests.rlvr.small import VOCABULARY, model
 
 pytestmark = pytest.mark.chapter(33, 34)

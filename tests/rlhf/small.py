@@ -3,7 +3,7 @@
 import torch
 
 from nbkit.envs.helpful import HelpfulVocabulary, demonstrations, encode_demonstrations
-from nbkit.text.policies_hf import tiny_model
+from nbkit.text.tiny_models import tiny_model
 
 VOCABULARY = HelpfulVocabulary()
 PAD = VOCABULARY.pad_id

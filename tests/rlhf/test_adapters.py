@@ -7,7 +7,7 @@ from torch import nn
 from nbkit.envs.helpful import HelpfulVocabulary
 from nbkit.generate import generate
 from nbkit.text.adapters import add_adapters
-from nbkit.text.policies_hf import tiny_model
+from nbkit.text.tiny_models import tiny_model
 
 pytestmark = pytest.mark.chapter(21)
 IDS = torch.tensor([[1, 3, 7, 9, 11], [1, 3, 8, 8, 12]])

@@ -23,7 +23,7 @@ from nbkit.memory import (
     zero_bytes,
 )
 from nbkit.memory.peaks import block_activations, head_activations, kv_cache_bytes
-from nbkit.text.policies_value import ScalarModel
+from nbkit.text.scalar_models import ScalarModel
 
 pytestmark = pytest.mark.chapter(21)
 SIZES = {

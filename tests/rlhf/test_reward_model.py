@@ -7,13 +7,13 @@ import torch
 
 from nbkit.data.encode import EncodedPair
 from nbkit.envs.helpful import Question, encode_pairs, preference_pairs
-from nbkit.text.policies_value import ScalarModel, SharedActorCritic
+from nbkit.text.scalar_models import ScalarModel, SharedActorCritic
 from nbkit.trainers import reward_model as rm
 from nbkit.trainers.scoring import Completion
 from tests.rlhf.small import PAD, VOCABULARY, examples, generator, model
 
 pytestmark = pytest.mark.chapter(21)
-QUIET = {"pad_id": PAD, "progress": False}
+PADDED = {"pad_id": PAD}
 
 
 def scalar(seed=0):
@@ -90,7 +90,9 @@ def test_the_loss_of_one_step_by_hand():
         scores = [net.scores(torch.tensor([row]), torch.ones(1, len(row))) for row in rows]
         expected += math.log1p(math.exp((scores[1] - scores[0]).item())) / 4
     config = rm.RewardModelConfig(steps=1, batch_size=4)
-    history = rm.train(net, data, config, generator=generator(), **QUIET)
+    history = rm.RewardModelTrainer(net, data, config, generator=generator(), **PADDED).run(
+        progress=False
+    )
     assert history[0]["loss"] == pytest.approx(expected, abs=1e-5)
 
 
@@ -99,7 +101,9 @@ def test_micro_batches_change_memory_and_not_the_gradient():
     for micro in (None, 120):
         net = scalar(1)
         config = rm.RewardModelConfig(steps=2, batch_size=16, micro_tokens=micro)
-        rm.train(net, pairs(16), config, generator=generator(), **QUIET)
+        rm.RewardModelTrainer(net, pairs(16), config, generator=generator(), **PADDED).run(
+            progress=False
+        )
         states.append(net.state_dict())
     for name, whole in states[0].items():
         assert torch.allclose(whole, states[1][name], atol=2e-4), name
@@ -118,9 +122,9 @@ def test_it_learns_an_easy_taste_and_judges_it_on_held_out_pairs():
     ]
     net = ScalarModel.from_causal(model(width=32))
     config = rm.RewardModelConfig(steps=40, batch_size=32, learning_rate=1e-2)
-    history = rm.train(
-        net, rows[:120], config, generator=generator(), held_out=rows[120:], every=10, **QUIET
-    )
+    history = rm.RewardModelTrainer(
+        net, rows[:120], config, generator=generator(), held_out=rows[120:], every=10, **PADDED
+    ).run(progress=False)
     assert history[0]["loss"] == pytest.approx(math.log(2), abs=1e-6)  # a zero head
     assert history[-1]["held_out/accuracy"] > 0.9
     assert "held_out/loss" in history[10] and "held_out/loss" not in history[11]
@@ -129,12 +133,14 @@ def test_it_learns_an_easy_taste_and_judges_it_on_held_out_pairs():
 def test_margins_are_demanded_where_they_are_there():
     data = [EncodedPair(p.prompt_ids, p.chosen_ids, p.rejected_ids, margin=2.0) for p in pairs(8)]
     config = rm.RewardModelConfig(steps=1, batch_size=8, use_margin=True)
-    history = rm.train(
-        ScalarModel.from_causal(model()), data, config, generator=generator(), **QUIET
-    )
+    history = rm.RewardModelTrainer(
+        ScalarModel.from_causal(model()), data, config, generator=generator(), **PADDED
+    ).run(progress=False)
     assert history[0]["loss"] == pytest.approx(math.log1p(math.exp(2.0)), abs=1e-5)
     with pytest.raises(ValueError, match="bring no margin"):
-        rm.train(scalar(), pairs(8), config, generator=generator(), **QUIET)
+        rm.RewardModelTrainer(scalar(), pairs(8), config, generator=generator(), **PADDED).run(
+            progress=False
+        )
 
 
 def test_calibration_by_hand():

@@ -8,13 +8,13 @@ import torch
 
 from nbkit.envs.helpful import all_questions, gold_reward
 from nbkit.rewards.compose import Composed
-from nbkit.text.policies_value import ScalarModel, SharedActorCritic
+from nbkit.text.scalar_models import ScalarModel, SharedActorCritic
 from nbkit.trainers.checkpoint import resume, save
+from nbkit.trainers.completions import align, policy_outputs
 from nbkit.trainers.reward_model import reward_function
 from nbkit.trainers.rlhf import RLHFConfig, RLHFTrainer
 from nbkit.trainers.rlhf.batch import token_rewards
 from nbkit.trainers.rlhf.evaluation import evaluate, sample_table
-from nbkit.trainers.rlhf.models import align, policy_outputs
 from nbkit.trainers.rlhf.update import critic_loss, policy_loss
 from tests.rlhf.small import VOCABULARY, generator, model
 

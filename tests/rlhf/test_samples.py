@@ -10,7 +10,7 @@ from nbkit.generate import generate
 from nbkit.rewards.compose import Composed
 from nbkit.runs.run import Run
 from nbkit.runs.samples import read_samples
-from nbkit.text.policies_value import ScalarModel
+from nbkit.text.scalar_models import ScalarModel
 from nbkit.trainers.rlhf import RLHFConfig, RLHFTrainer
 from nbkit.trainers.samples import answers, prompt_text
 from nbkit.trainers.sft import SFTConfig, SFTTrainer

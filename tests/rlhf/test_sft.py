@@ -52,7 +52,9 @@ def test_micro_batches_change_memory_and_not_the_gradient():
     for micro in (None, 120):
         net = model(seed=4)
         config = sft.SFTConfig(steps=2, batch_size=16, micro_tokens=micro)
-        history = sft.train(net, data, config, pad_id=PAD, generator=generator(), progress=False)
+        history = sft.SFTTrainer(net, data, config, pad_id=PAD, generator=generator()).run(
+            progress=False
+        )
         results.append((history[-1]["loss"], net.state_dict()))
     assert results[0][0] == pytest.approx(results[1][0], abs=1e-5)
     for name, whole in results[0][1].items():
@@ -84,8 +86,8 @@ def test_it_learns_and_the_seed_decides():
     for seed in (0, 0, 1):
         net = model(seed=1)
         config = sft.SFTConfig(steps=25, batch_size=16, learning_rate=1e-2, warmup=2)
-        history = sft.train(
-            net, data, config, pad_id=PAD, generator=generator(seed), progress=False
+        history = sft.SFTTrainer(net, data, config, pad_id=PAD, generator=generator(seed)).run(
+            progress=False
         )
         losses.append([step["loss"] for step in history])
     assert losses[0] == losses[1] != losses[2]
@@ -106,6 +108,6 @@ def test_faulty_input_is_named():
         pytest.warns(UserWarning, match="not finite"),
         pytest.raises(RuntimeError, match="3 steps in a row"),
     ):
-        sft.train(
-            net, HAND, sft.SFTConfig(steps=5), pad_id=PAD, generator=generator(), progress=False
+        sft.SFTTrainer(net, HAND, sft.SFTConfig(steps=5), pad_id=PAD, generator=generator()).run(
+            progress=False
         )

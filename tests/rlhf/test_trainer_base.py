@@ -7,7 +7,7 @@ from nbkit.data.encode import Example
 from nbkit.envs.helpful import all_questions
 from nbkit.parallel import ParallelConfig
 from nbkit.runs.run import Run
-from nbkit.text.policies_value import ScalarModel
+from nbkit.text.scalar_models import ScalarModel
 from nbkit.trainers.checkpoint import resume, save
 from nbkit.trainers.micro import cut, micro_batches
 from nbkit.trainers.reward_model import RewardModelConfig, reward_function

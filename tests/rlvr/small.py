@@ -3,10 +3,10 @@
 import torch
 
 from nbkit.envs.arithmetic import ArithmeticVocabulary, draw_sums
-from nbkit.text.policies_hf import tiny_model
+from nbkit.text.tiny_models import tiny_model
 from nbkit.trainers.grpo.batch import GroupBatch
 from nbkit.trainers.grpo.variants import variant
-from nbkit.trainers.spread import spread_over
+from nbkit.trainers.shares import spread_over
 
 VOCABULARY = ArithmeticVocabulary()
 PROBLEMS = draw_sums(40, seed=3)

@@ -16,7 +16,7 @@ from nbkit.envs.arithmetic import (
 )
 from nbkit.generate import generate
 from nbkit.rewards.answers import extract_answer
-from nbkit.text.policies_hf import tiny_model
+from nbkit.text.tiny_models import tiny_model
 
 pytestmark = pytest.mark.chapter(24)
 

@@ -8,7 +8,7 @@ import torch
 from nbkit.envs.arithmetic import longest_completion
 from nbkit.recipes.grpo_recipe import arithmetic_recipe
 from nbkit.trainers.checkpoint import resume, save
-from nbkit.trainers.grpo import GRPOTrainer, train
+from nbkit.trainers.grpo import GRPOTrainer
 from nbkit.trainers.grpo.variants import VARIANTS
 from tests.rlvr.small import PROBLEMS, VOCABULARY, by_length, config, generator, model
 
@@ -118,10 +118,15 @@ def test_every_variant_runs_with_its_own_settings(name):
     """With the paper's KL coefficients, and a reference where there is one."""
     settings = config(name, kl_coefficient=VARIANTS[name].get("kl_coefficient", 0.0), updates=2)
     reference = model() if settings.kl_coefficient else None
-    history = train(
-        model(), VOCABULARY, PROBLEMS, by_length, settings,
-        reference=reference, generator=generator(), progress=False,
-    )  # fmt: skip
+    history = GRPOTrainer(
+        model(),
+        VOCABULARY,
+        PROBLEMS,
+        by_length,
+        settings,
+        reference=reference,
+        generator=generator(),
+    ).run(progress=False)
     json.dumps(history)
     wanted = (
         *("reward", "accuracy", "length", "entropy", "silent_groups", "clip_fraction", "tokens"),
@@ -160,10 +165,14 @@ def test_stop_and_hook():
 def test_a_policy_learns_to_be_brief():
     """The sign of everything: paid for shortness, answers get shorter."""
     settings = config(updates=25, learning_rate=1e-2, prompts=8)
-    history = train(
-        model(), VOCABULARY, PROBLEMS, lambda p, c: [-float(x.length) for x in c], settings,
-        generator=generator(), progress=False,
-    )  # fmt: skip
+    history = GRPOTrainer(
+        model(),
+        VOCABULARY,
+        PROBLEMS,
+        lambda p, c: [-float(x.length) for x in c],
+        settings,
+        generator=generator(),
+    ).run(progress=False)
     assert history[0]["length"] > 5 and history[-1]["length"] < 2
 
 

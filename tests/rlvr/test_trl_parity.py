@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast  # noqa: 
 from trl import GRPOConfig as TrlConfig  # noqa: E402
 from trl import GRPOTrainer as TrlTrainer  # noqa: E402
 
-from nbkit.conformance.adapters.trl import scored_advantages  # noqa: E402
+from bookkit.conformance.adapters.trl import scored_advantages  # noqa: E402
 from nbkit.trainers.grpo.batch import advantages  # noqa: E402
 from nbkit.trainers.grpo.update import accumulate, completion_logprobs  # noqa: E402
 from nbkit.trainers.grpo.variants import variant  # noqa: E402

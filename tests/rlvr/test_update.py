@@ -8,11 +8,13 @@ import torch
 
 from nbkit.logprobs import next_token_logprobs
 from nbkit.masks import position_ids
-from nbkit.trainers.grpo import GRPOTrainer, train
+from nbkit.off_policy import decoupled_ppo_loss
+from nbkit.trainers.grpo import GRPOTrainer
 from nbkit.trainers.grpo.batch import PromptStream, sample_batch
 from nbkit.trainers.grpo.update import (
     accumulate,
     completion_logprobs,
+    grpo_loss,
     prepare,
     scored_by,
     update,
@@ -178,6 +180,80 @@ def test_truncated_importance_weights():
     assert not torch.allclose(heavy, plain)
 
 
+def shifted(settings, net):
+    """A batch whose sampler was off by known amounts."""
+    honest = sampled(settings, net=net)
+    shift = torch.linspace(-1.5, 1.5, honest.mask.shape[1]).expand(honest.mask.shape)
+    return honest, replace(honest, logprobs=(honest.logprobs + shift) * honest.mask)
+
+
+def test_whose_log_probabilities_are_the_old_ones():
+    """The sampler's stay as they came; the trainer's are computed anew, weighted only by a cap."""
+    net = model()
+    _, off = shifted(config(), net)
+    found = {}
+    for name, changes in {
+        "default": {},
+        "sampler": {"old_logprobs": "sampler"},
+        "trainer": {"old_logprobs": "trainer"},
+        "cap": {"importance_cap": 2.0},
+        "both": {"importance_cap": 2.0, "old_logprobs": "trainer"},
+    }.items():
+        found[name] = prepare(net, None, off, config(**changes))
+    own = scored_by(net, off, config())
+    for name in ("default", "sampler"):
+        batch, weights, metrics = found[name]
+        assert batch.logprobs is off.logprobs and weights is None and metrics == {}
+    for name in ("trainer", "cap", "both"):
+        batch, weights, metrics = found[name]
+        assert torch.equal(batch.logprobs, own)
+        assert metrics["sampler_error"] == pytest.approx(1.5, abs=1e-3)
+        assert (weights is None) == (name == "trainer")
+        assert ("importance_weight" in metrics) == (name != "trainer")
+    assert torch.equal(found["cap"][1], found["both"][1])
+
+
+def test_an_importance_cap_makes_the_loss_the_decoupled_one():
+    """With minibatches the trained policy leaves the proximal one, and the clip acts beside w."""
+    settings = config(importance_cap=2.0, aggregation="token-mean")
+    net = model()
+    _, off = shifted(settings, net)
+    batch, weights, _ = prepare(net, None, off, settings)
+    moved = completion_logprobs(model(3), off, settings.temperature).detach()
+    apart = (moved - batch.logprobs).exp()[off.mask]
+    assert (apart > 1.2).any() and (apart < 0.8).any() and (weights == 2.0).any()
+    ours = grpo_loss(moved, batch.logprobs, batch.advantages, batch.mask, settings, weights=weights)
+    theirs = decoupled_ppo_loss(
+        moved, batch.logprobs, off.logprobs, batch.advantages, cap=2.0, mask=batch.mask
+    )
+    torch.testing.assert_close(ours, theirs.sum() / batch.mask.sum(), atol=1e-7, rtol=1e-6)
+
+
+def test_own_log_probabilities_and_no_ratio_have_one_gradient_in_the_first_step():
+    """However far the sampler is away; that of the sampler's log-probabilities is another."""
+    net = model()
+    _, off = shifted(config(), net)
+    gradients = {}
+    for name, changes in {
+        "own": {"old_logprobs": "trainer"},
+        "none": {"objective": "policy-gradient"},
+        "no ratio, as CISPO": {"objective": "cispo", "clip_low": 0.0, "clip_high": 0.0},
+        "sampler": {},
+        "decoupled": {"importance_cap": 2.0},
+    }.items():
+        settings = config(**changes)
+        batch, weights, _ = prepare(net, None, off, settings)
+        wide = None if weights is None else weights.double()
+        gradients[name], _ = accumulated(doubled(batch), settings, wide)
+    size = gradients["none"].abs().max()
+    assert size > 1e-4
+    for name, limit in (("own", 1e-4), ("no ratio, as CISPO", 1e-12)):
+        assert (gradients[name] - gradients["none"]).abs().max() < limit * size, name
+    for name in ("sampler", "decoupled"):
+        assert (gradients[name] - gradients["none"]).abs().max() > 0.05 * size, name
+    assert (gradients["sampler"] - gradients["decoupled"]).abs().max() > 0.05 * size
+
+
 def test_kl_metric_and_the_pull_of_the_reference():
     """Without reward, a KL term of either place draws the policy to the reference."""
     for name, place, kind in (("grpo", "loss", "k2"), ("reinforce++", "reward", "k1")):
@@ -185,18 +261,28 @@ def test_kl_metric_and_the_pull_of_the_reference():
             name, kl_coefficient=1.0, kl_place=place, kl_kind=kind, updates=25, prompts=16,
             learning_rate=1e-2,
         )  # fmt: skip
-        history = train(
-            model(0), VOCABULARY, PROBLEMS, lambda p, c: [0.0] * len(c), settings,
-            reference=model(5), generator=generator(), progress=False,
-        )  # fmt: skip
+        history = GRPOTrainer(
+            model(0),
+            VOCABULARY,
+            PROBLEMS,
+            lambda p, c: [0.0] * len(c),
+            settings,
+            reference=model(5),
+            generator=generator(),
+        ).run(progress=False)
         assert history[-1]["kl"] < 0.7 * history[0]["kl"], place
 
 
 def test_kl_of_a_policy_with_itself_is_zero():
-    history = train(
-        model(), VOCABULARY, PROBLEMS, by_length, config(updates=1, kl_coefficient=0.1),
-        reference=model(), generator=generator(), progress=False,
-    )  # fmt: skip
+    history = GRPOTrainer(
+        model(),
+        VOCABULARY,
+        PROBLEMS,
+        by_length,
+        config(updates=1, kl_coefficient=0.1),
+        reference=model(),
+        generator=generator(),
+    ).run(progress=False)
     assert 0 <= history[0]["kl"] < 1e-8
 
 

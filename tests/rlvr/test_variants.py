@@ -95,6 +95,8 @@ def test_what_the_names_change():
         ({"objective": "policy-gradient", "epochs": 2}, "no ratio"),
         ({"objective": "cispo", "ratio": "sequence"}, "ratio='sequence'"),
         ({"kl_ratio": True}, "kl_ratio"),
+        ({"old_logprobs": "behaviour"}, "old_logprobs must be one of 'sampler', 'trainer'"),
+        ({"old_logprobs": "sampler", "importance_cap": 2.0}, "leaves nothing to weight"),
         ({"temperature": 0.0}, "temperature"),
         ({"aggregation": "mean"}, "aggregation"),
         ({"overlong_buffer": 49}, "overlong_buffer"),

@@ -3,16 +3,18 @@
 import importlib.util
 import json
 import sys
-import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from nbkit.control.policies_pixels import PixelActorCritic
 from nbkit.envs.rendering import NoRenderer, choose_backend
 from nbkit.parallel.world import join, leave
+from nbkit.trainers.ppo.budget import Budget
+from nbkit.trainers.ppo.config import PPOConfig
+from nbkit.trainers.ppo.pixels import PixelTrainer
 from tests.parallel import jobs
 
 SCRIPT = Path(__file__).resolve().parents[2] / "cluster_scripts" / "ppo_manipulation" / "train.py"
@@ -55,9 +57,9 @@ def three_updates() -> dict[str, Any]:
 def what_is_left() -> float:
     """The second rank's clock says that time is up."""
     rank = join("cpu").rank
-    job = load_job()
-    config = job.Config(backend="ddp", minutes=1.0, updates=1_000)
-    left = job.share_left(config, 0, time.perf_counter() - (90.0 if rank else 30.0))
+    budget = Budget(updates=1_000, minutes=1.0)
+    budget.go_on_from(90.0 if rank else 30.0)
+    left = budget.left(0)
     leave()
     return left
 
@@ -89,12 +91,42 @@ def test_ranks_see_other_arms_and_keep_one_policy():
 
 
 @pytest.mark.parametrize("ranks", [1, 4])
-def test_another_number_of_processes_is_refused(ranks):
+def test_another_number_of_processes_is_refused(ranks, monkeypatch):
     """With fewer the others' arms would be missing in silence; with more some have no state."""
-    found = SimpleNamespace(state={"ranks": ranks})
-    run = SimpleNamespace(resume=lambda: found, world_size=2, rank=0)
+    trainer = still_trainer()
+    state = trainer.state_dict() | {"ranks": ranks}
+    monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ValueError, match=f"started with {ranks} processes and would go on with 2"):
-        load_job().go_on(None, run, None)
+        trainer.check_state(state, Path("step_00000001"))
+
+
+def test_each_rank_keeps_its_own_draws_and_counts(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank, steps in (("0", 5), ("1", 7)):
+        monkeypatch.setenv("RANK", rank)
+        trainer = still_trainer()
+        trainer.steps = steps
+        trainer.write_own(tmp_path)
+    fresh = still_trainer()
+    fresh.read_own(tmp_path)
+    assert fresh.steps == 7
+    monkeypatch.setenv("RANK", "0")
+    fresh.read_own(tmp_path)
+    assert fresh.steps == 5
+
+
+def still_trainer() -> PixelTrainer:
+    policy = PixelActorCritic(9, 40, 2, body="small", width=16)
+    return PixelTrainer(Still(), policy, PPOConfig(total_steps=8), budget=Budget(2))
+
+
+class Still:
+    """Arms that do not move."""
+
+    num_envs = 2
+
+    def reset(self, seed: int) -> torch.Tensor:
+        return torch.zeros(2, 3, 40, 40, dtype=torch.uint8)
 
 
 def rows_of(folder: Path) -> list[dict[str, float]]:

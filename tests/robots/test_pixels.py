@@ -19,7 +19,9 @@ from nbkit.envs.rendering import NoRenderer, SceneRenderer, choose_backend
 from nbkit.envs.workers import LocalArms, PixelWorkers
 from nbkit.trainers import checkpoint
 from nbkit.trainers.ppo.config import PPOConfig
-from nbkit.trainers.ppo.pixels import Eye, PixelTrainer, success_rate
+from nbkit.trainers.ppo.evaluation import success_rate
+from nbkit.trainers.ppo.eye import Eye
+from nbkit.trainers.ppo.pixels import PixelTrainer
 
 pytestmark = pytest.mark.chapter(41)
 TINY = PPOConfig(total_steps=10_000, steps=8, epochs=2, minibatch_size=32, normalise_rewards=True)

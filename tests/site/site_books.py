@@ -8,7 +8,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 THEME = REPOSITORY / "book" / "_theme"
 FIXTURE_BOOK = Path(__file__).parent / "fixtures" / "book"
-SOURCE_FOLDERS = ("book", "notebooks", "exercises", "solutions")
+SOURCE_FOLDERS = ("book", "notebooks", "exercises", "solutions", "studies/results/films")
 
 
 def copy_fixture_book(folder: Path) -> Path:

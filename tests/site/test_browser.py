@@ -127,7 +127,7 @@ def test_figure_can_be_enlarged_by_keyboard(constructs_site: Site, open_page) ->
     page.keyboard.press("Enter")
     enlarged = page.locator("dialog.zoom img")
     sync_api.expect(enlarged).to_be_visible()
-    assert enlarged.evaluate("(image) => image.naturalWidth") == 240
+    page.wait_for_function("document.querySelector('dialog.zoom img').naturalWidth === 240")
     assert serious_findings(page) == []
     page.keyboard.press("Escape")
     sync_api.expect(enlarged).not_to_be_visible()
@@ -187,7 +187,27 @@ def test_contents_are_a_drawer_on_small_screens(constructs_site: Site, open_page
 def test_contents_are_open_on_wide_screens(constructs_site: Site, open_page) -> None:
     page = open_page(constructs_site.url("constructs/index.html"))
     assert page.locator("#contents").is_visible()
+    assert page.locator(".page-contents-small").is_visible()  # code needs the room at the side
+    page.set_viewport_size({"width": 1600, "height": 900})
     assert page.locator(".page-contents").is_visible()
+    assert not page.locator(".page-contents-small").is_visible()
+
+
+@pytest.mark.parametrize("width", [1280, 1366, 1500, 1920])
+def test_code_of_a_hundred_characters_is_not_cut(constructs_site: Site, open_page, width) -> None:
+    page = open_page(constructs_site.url("notebook/index.html"))
+    page.set_viewport_size({"width": width, "height": 900})
+    room = page.evaluate("""async () => {
+        await document.fonts.ready;
+        const block = document.querySelector(".prose > .cell > .code");
+        const pre = block.querySelector("pre"), cell = block.closest(".cell");
+        pre.querySelector("code").textContent = "x".repeat(100);
+        const margin = parseFloat(getComputedStyle(cell).overflowClipMargin);
+        const right = (element) => element.getBoundingClientRect().right;
+        return [pre.scrollWidth <= pre.clientWidth, right(block) <= right(cell) + margin,
+                document.documentElement.scrollWidth <= innerWidth];
+    }""")
+    assert room == [True, True, True]
     assert not page.locator("[data-open-contents]").is_visible()
 
 
@@ -328,6 +348,33 @@ def test_clip_figure_by_pointer(constructs_site: Site, open_page) -> None:
     sync_api.expect(figure.locator(".figure-note")).to_contain_text("the gradient is zero")
     page.mouse.click(box["x"] + 0.9 * box["width"], box["y"] + 0.75 * box["height"])
     sync_api.expect(figure.locator(".figure-note")).to_contain_text("pulls the policy back")
+
+
+def test_a_prediction_is_made_on_the_page_and_drawn_over_what_happened(
+    constructs_site: Site, open_page
+) -> None:
+    page = open_page(constructs_site.url("notebook/index.html"))
+    asked, shown = page.locator("[data-figure=prediction]").all()
+    asked.scroll_into_view_if_needed()
+    shown.locator(".interactive-panel").wait_for()
+    note, verdict = asked.locator(".figure-note"), shown.locator(".figure-note")
+    sync_api.expect(verdict).to_contain_text("You have not guessed")
+    slider = asked.get_by_label("at 0")
+    assert slider.get_attribute("aria-valuetext") == "no guess"
+    slider.focus()
+    page.keyboard.press("End")
+    assert slider.get_attribute("aria-valuetext") == "2"
+    sync_api.expect(note).to_contain_text("2 of 3 still to guess")
+    sync_api.expect(verdict).to_contain_text("Your guess: 50 of 100, on average 1 apart.")
+    for label in ("at 5", "at 10"):
+        asked.get_by_label(label).focus()
+        page.keyboard.press("End")
+    sync_api.expect(note).to_contain_text("Your guess stands")
+    box = asked.locator("svg.draggable").bounding_box()
+    page.mouse.click(box["x"] + 0.2 * box["width"], box["y"] + 0.8 * box["height"])
+    assert float(asked.get_by_label("at 0").get_attribute("aria-valuetext")) < 0.5
+    sync_api.expect(verdict).to_contain_text("Furthest at 5: 2 guessed, 1 true.")
+    assert "your guess, 0: 0" in asked.locator("svg.plot").get_attribute("aria-label")
 
 
 # Paper

@@ -226,13 +226,16 @@ def test_remarks_do_not_show(constructs: str) -> None:
     assert "a comment that must not show" not in constructs
 
 
-def test_search_index_holds_text_output_and_headings(fixture_site: Path) -> None:
+def test_search_index_holds_text_output_and_headings_but_no_progress_bar(
+    fixture_site: Path,
+) -> None:
     script = (fixture_site / "assets" / "search-index.js").read_text(encoding="utf-8")
     index = json.loads(script.removeprefix("window.bookSearchIndex=").removesuffix(";\n"))
     sections = {(page, heading): text for page, heading, _, text in index["sections"]}
     number = [path for _, path, _ in index["pages"]].index("notebook/index.html")
     assert "quokka gradient" in sections[number, "Streams"]
-    assert "100%|##########| 3/3" in sections[number, "Streams"]
+    assert "first line second line" in sections[number, "Streams"]
+    assert "100%|" not in script
     assert (number, "Errors and folds") in sections
 
 

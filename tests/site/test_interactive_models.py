@@ -9,9 +9,12 @@ import math
 import pytest
 from javascript import THEME, run_javascript
 
+from bookkit.exercises.prediction_plot import Plot
+from bookkit.exercises.predictions import score_of
 from bookkit.site.pictures import tiny_world
 
 CLIP = THEME / "interactive" / "ppo-clip" / "model.js"
+PREDICTION = THEME / "interactive" / "prediction" / "model.js"
 TINY = THEME / "interactive" / "tiny-policy" / "model.js"
 
 
@@ -224,3 +227,28 @@ def test_training_repeats_with_its_seed() -> None:
         run_javascript(TINY, run.replace("SEED", str(seed))) for seed in (1, 1, 2)
     )
     assert first == again != other
+
+
+# A prediction
+
+
+@pytest.mark.parametrize(
+    ("log_y", "y_range", "guess", "truth"),
+    [
+        (False, (0, 4), [(0, 0), (4, 2)], [(-1, 1), (0, 0), (1, 3), (4, 2), (9, 0.5)]),
+        (False, (-4, 3), [(2, -1.5)], [(0, -1), (5, 2.25)]),
+        (True, (1e-6, 1), [(0, 1e-6), (8, 1e-2)], [(0, 1e-5), (2, 1e-5), (9, 0.3)]),
+        (False, (0, 1), [(0, 1), (1, 1)], [(0, 0), (1, 0)]),
+    ],
+)
+def test_a_guess_has_the_score_that_it_has_in_python(log_y, y_range, guess, truth) -> None:
+    plot = Plot("a.b", "x", "y", (0, 9), y_range, (), log_y)
+    axes = json.dumps({"logY": log_y, "yRange": y_range})
+    arguments = f"{axes}, {json.dumps(guess)}, {json.dumps(truth)}"
+    found = run_javascript(PREDICTION, f"return m.verdict({arguments});")
+    misses = [(plot.distance(plot.value_of(guess, x), y), x, y) for x, y in truth]
+    assert found["score"] == score_of(plot, [miss for miss, _, _ in misses])
+    assert found["mean"] == pytest.approx(sum(miss for miss, _, _ in misses) / len(misses))
+    miss, place, value = max(misses)
+    assert (found["place"], found["value"]) == (place, value)
+    assert plot.distance(found["guessed"], value) == pytest.approx(miss)

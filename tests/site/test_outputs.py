@@ -78,6 +78,7 @@ CONTENTS: dict[str, tuple[dict, str]] = {
 }
 NEEDS_NODE = {"text/latex"}
 MEASURED = "application/vnd.nbkit.measured+json"  # with a case of its own below
+PREDICTION = "application/vnd.nbkit.prediction+json"  # so has this one
 REFUSED = {"application/vnd.jupyter.widget-view+json"}
 
 
@@ -94,7 +95,7 @@ def test_a_figure_shows_its_range_over_roundings(render: Callable) -> None:
 
 
 def test_every_content_has_a_case() -> None:
-    assert {*CONTENTS, *NEEDS_NODE, MEASURED, *REFUSED} == set(CONTENT_RENDERERS)
+    assert {*CONTENTS, *NEEDS_NODE, MEASURED, PREDICTION, *REFUSED} == set(CONTENT_RENDERERS)
 
 
 @pytest.mark.parametrize(
@@ -114,6 +115,18 @@ def test_recorded_figure_is_rounded_by_its_tolerance(
     html = render(cell(display("application/vnd.nbkit.record+json", record)))
     assert f'<span class="record-value">{shown}</span>' in html
     assert f"A recorded figure, {value}:" in html
+
+
+def test_a_prediction_is_a_figure_around_its_picture(render: Callable, error_of: Callable) -> None:
+    output = display(PREDICTION, '{"id": "a.b", "y": "</script> & <b>"}')
+    assert "needs one of image/png beside it" in error_of(cell(output))
+    output["data"]["image/png"] = {"content": base64.b64encode(PNG).decode()}
+    output["metadata"] = {"image/png": {"alt": "An empty plot"}}
+    html = render(cell(output))
+    assert '<div class="interactive" data-figure="prediction"><div class="interactive-fall' in html
+    assert 'alt="An empty plot"' in html
+    data = html.partition('<script type="application/json">')[2].partition("</script>")[0]
+    assert json.loads(data) == {"id": "a.b", "y": "</script> & <b>"}
 
 
 LINE = {"file": "studies/results/a.json", "line": "studies/results/a.json: measured today & here"}

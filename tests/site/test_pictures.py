@@ -175,7 +175,7 @@ def test_values_of_the_spectrum_are_those_of_the_rewards() -> None:
     exact, tests, form, *_ = reward_spectrum.kinds()
     assert exact.values == (0, 1)
     page = (REPOSITORY / "notebooks" / "23_verifiers.md").read_text(encoding="utf-8")
-    asserts = page.partition('TESTS = "')[2].partition('"\n')[0].count("assert ")
+    asserts = page.partition("TESTS = (")[2].partition(")\n")[0].count("assert ")
     assert tests.values == [number / asserts for number in range(asserts + 1)]
     assert form.values == [number / len(TAGS) for number in range(len(TAGS) + 1)]
 

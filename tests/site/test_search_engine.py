@@ -42,12 +42,35 @@ def test_heading_ranks_above_text() -> None:
 
 def test_whole_short_heading_and_text_rank_by_hits() -> None:
     found = places("variance")
-    assert set(found[:2]) == {("REINFORCE", "variance"), ("PPO", "adv")}
-    assert found[2] == ("REINFORCE", "baseline")
+    assert found[0] == ("REINFORCE", "variance")
+    assert found[1] == ("REINFORCE", "baseline")  # of the same chapter, below it
+    assert found[2] == ("PPO", "adv")
 
 
 def test_title_finds_the_top_of_a_page() -> None:
     assert places("ppo")[0] == ("PPO", "")
+
+
+def test_the_words_together_in_a_heading_beat_one_of_them_in_a_title() -> None:
+    index = {
+        "pages": [
+            ["Data parallel", "notebooks/data-parallel/index.html", "Systems"],
+            ["Sharding", "notebooks/sharding/index.html", "Systems"],
+        ],
+        "sections": [
+            [0, "", "", "Parallel processes, each with a tensor; parallel again. " * 5],
+            [0, "Data parallel by hand", "hand", "A tensor a process."],
+            [1, "Memory", "memory", "What a rank holds."],
+            [1, "Tensor parallelism: shard the computation", "tp", "Each rank has a part."],
+            *([1, f"Section {number}", f"s{number}", "Of something else."] for number in range(60)),
+        ],
+    }
+    found = run_javascript(
+        ENGINE,
+        f"const sections = m.prepare({json.dumps(index)});"
+        "return m.search(sections, 'tensor parallel', 20).map(r => r.section.anchor);",
+    )
+    assert found[0] == "tp"
 
 
 def test_sections_with_every_word_come_first() -> None:
@@ -99,3 +122,46 @@ def test_highlight_keeps_the_text() -> None:
     pieces = run_javascript(ENGINE, "return m.highlight('Élan and elan, relan', 'elan');")
     assert "".join(piece for piece, _ in pieces) == "Élan and elan, relan"
     assert [piece for piece, is_hit in pieces if is_hit] == ["Élan", "elan"]
+
+
+TOPIC = {
+    "pages": [
+        ["Solutions: PPO", "solutions/12_ppo/index.html", ""],
+        ["Exercises: PPO", "exercises/12_ppo/index.html", ""],
+        ["PPO", "notebooks/12_ppo/index.html", ""],
+        ["Glossary", "book/glossary/index.html", ""],
+    ],
+    "sections": [
+        [0, "Clip", "a", "clip clip clip clip"],
+        [0, "Clip twice", "b", "clip clip"],
+        [1, "Clip", "c", "clip clip clip"],
+        [2, "The ratio", "d", "We clip the ratio."],
+        [2, "The loss", "e", "It is clip and mean; clip."],
+        [3, "Clip", "f", "clip: to cut off."],
+    ],
+}
+
+
+def test_a_chapter_its_exercises_and_solutions_are_one_hit_and_the_chapter_leads() -> None:
+    found = run_javascript(
+        ENGINE,
+        f"return m.search(m.prepare({json.dumps(TOPIC)}), 'clip')"
+        ".map(r => [r.section.path.split('/')[0], r.section.anchor, r.below]);",
+    )
+    first = [name for name in found if name[0] != "book"]
+    assert first == [
+        ["notebooks", "e", False],
+        ["notebooks", "d", True],
+        ["exercises", "c", True],
+        ["solutions", "a", True],
+    ]
+    assert ["book", "f", False] in found and len(found) == 5
+
+
+def test_exercises_alone_lead_where_the_chapter_says_nothing() -> None:
+    index = {"pages": TOPIC["pages"][:2], "sections": TOPIC["sections"][:3]}
+    found = run_javascript(
+        ENGINE,
+        f"return m.search(m.prepare({json.dumps(index)}), 'clip').map(r => r.section.anchor);",
+    )
+    assert found == ["c", "a"]

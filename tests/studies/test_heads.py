@@ -20,9 +20,14 @@ from bookkit.authoring.heads import (
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = {
     **{"reinforce": 11, "ppo": 12, "rlhf": 21, "kl": 21, "dpo": 22, "grpo": 24},
-    "manipulation": 41,
+    **{"manipulation": 41, "gsm8k": 24, "decode": 31, "hh": 21, "films": 12},
 }
-OF_OTHERS = {"grpo_code": (23,), "grpo_knobs": (23, 24)}  # against the first word of their name
+OF_OTHERS = {
+    "grpo_code": (23,),
+    "grpo_knobs": (23, 24),
+    "grpo_staleness": (35,),
+    "hh_comparison": (21, 22),
+}  # against the first word of their name
 NAMES = [path.stem for path in sorted((ROOT / "studies").glob("[!_]*.py"))]
 STUDIES = [
     pytest.param(
@@ -66,6 +71,7 @@ def shorter_trace(gae: Callable[..., Any]) -> Callable[..., Any]:
         ("kl_placement", "studies.kl_placement.policy_gradient_loss", twice),
         ("manipulation_rewards", "nbkit.control.rollouts.gae", shorter_trace),
         ("grpo_code", "nbkit.trainers.grpo.update.advantages", twice),
+        ("grpo_staleness", "nbkit.trainers.grpo.update.importance_weights", twice),
     ],
 )
 def test_a_head_fails_where_the_code_is_wrong(

@@ -9,10 +9,10 @@ import torch
 import yaml
 from pydantic import ValidationError
 
-from nbkit.recipes.review_arms import CURVES, Arm, run_arm
 from nbkit.rewards.text import contains_keyword
 from nbkit.text.policies import make_policy
 from nbkit.trainers.reinforce import ReinforceConfig
+from studies._review_arms import CURVES, Arm, run_arm
 
 pytestmark = pytest.mark.chapter(11)
 ROOT = Path(__file__).resolve().parents[2]

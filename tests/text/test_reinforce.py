@@ -19,7 +19,7 @@ from nbkit.text.policies import make_policy
 from nbkit.text.rollouts import rollout
 from nbkit.text.vocabulary import encode_batch
 from nbkit.trainers import checkpoint
-from nbkit.trainers.language_model import pretrain
+from nbkit.trainers.pretraining import pretrain
 from nbkit.trainers.reinforce import (
     ReinforceConfig,
     ReinforceTrainer,

@@ -51,19 +51,20 @@
   }
 
   // A plot with axes in the units of the data. Layers are replaced by name, so a redraw is cheap.
-  function plot({ x, y, xLabel, yLabel, name, width = 340, height = 250 }) {
+  function plot({ x, y, xLabel, yLabel, name, width = 340, height = 250, xTicks, yTicks }) {
+    const named = (given, range) => given ?? ticks(range, 5).map((tick) => [tick, String(tick)]);
     const margin = { left: 50, right: 12, top: 12, bottom: 44 };
     const toX = (value) => margin.left + ((value - x[0]) / (x[1] - x[0])) * (width - margin.left - margin.right);
     const toY = (value) => height - margin.bottom - ((value - y[0]) / (y[1] - y[0])) * (height - margin.top - margin.bottom);
     const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": name, class: "plot" });
     const axes = svg("g", { class: "plot-axes" });
-    for (const tick of ticks(x, 5)) {
+    for (const [tick, words] of named(xTicks, x)) {
       axes.append(svg("line", { x1: toX(tick), x2: toX(tick), y1: toY(y[0]), y2: toY(y[1]), class: "plot-grid" }),
-        svg("text", { x: toX(tick), y: height - margin.bottom + 17, "text-anchor": "middle" }, String(tick)));
+        svg("text", { x: toX(tick), y: height - margin.bottom + 17, "text-anchor": "middle" }, words));
     }
-    for (const tick of ticks(y, 5)) {
+    for (const [tick, words] of named(yTicks, y)) {
       axes.append(svg("line", { x1: toX(x[0]), x2: toX(x[1]), y1: toY(tick), y2: toY(tick), class: "plot-grid" }),
-        svg("text", { x: margin.left - 8, y: toY(tick) + 4, "text-anchor": "end" }, String(tick)));
+        svg("text", { x: margin.left - 8, y: toY(tick) + 4, "text-anchor": "end" }, words));
     }
     axes.append(svg("text", { x: (margin.left + width - margin.right) / 2, y: height - 6, "text-anchor": "middle", class: "plot-label" }, xLabel),
       svg("text", { transform: `translate(13 ${(height - margin.bottom + margin.top) / 2}) rotate(-90)`, "text-anchor": "middle", class: "plot-label" }, yLabel));
@@ -83,6 +84,7 @@
       element: root,
       line: (key, points, className) => layer(key, svg("path", { d: path(points), class: `plot-line ${className}` })),
       area: (key, points, className) => layer(key, svg("path", { d: `${path(points)}Z`, class: `plot-area ${className}` })),
+      dots: (key, points, className) => layer(key, ...points.map(([px, py]) => svg("circle", { cx: toX(clamp(px, x)), cy: toY(clamp(py, y)), r: 5, class: `plot-dot ${className}` }))),
       dot: (key, px, py, className) => layer(key, svg("circle", { cx: toX(clamp(px, x)), cy: toY(clamp(py, y)), r: 5.5, class: `plot-dot ${className}` })),
       text: (key, px, py, words, className = "", anchor = "start") => layer(key, svg("text", { x: toX(px), y: toY(py), "text-anchor": anchor, class: `plot-text ${className}` }, words)),
       describe: (words) => root.setAttribute("aria-label", words),

@@ -4,6 +4,7 @@ from html import escape
 
 from renderer.content import Node
 from renderer.errors import ContentError
+from renderer.films import OPENING, film_html, is_film
 from renderer.highlighting import code_html
 from renderer.images import picture
 from renderer.inline import typeset
@@ -195,11 +196,13 @@ def glossary(node: Node, page: PageRenderer) -> str:
 def container(node: Node, page: PageRenderer) -> str:
     """A figure, table, program or quotation with its caption.
 
-    A figure of class `drawing` holds a drawing: `image` says what that is.
+    A figure of class `drawing` holds a drawing, one of class `opening` a film that plays by itself:
+    `image` says what they are.
     """
-    if DRAWING in class_names(node):
+    handed_on = " ".join(name for name in class_names(node) if name in (DRAWING, OPENING))
+    if handed_on:
         inside = [
-            {**child, "class": DRAWING} if child.get("type") == "image" else child
+            {**child, "class": handed_on} if child.get("type") == "image" else child
             for child in node["children"]
         ]
         node = {**node, "children": inside}
@@ -223,7 +226,8 @@ def image(node: Node, page: PageRenderer) -> str:
     """A picture. It must be a file of the book and say in words what it shows.
 
     A drawing (SVG) of class `drawing` is put into the page itself, so that its colours follow
-    light and dark mode; any other picture stands on light paper in both.
+    light and dark mode; a film must be one that a recorded result names; any other picture stands
+    on light paper in both.
     """
     url, alternative = node.get("url") or "", (node.get("alt") or "").strip()
     if not alternative:
@@ -235,10 +239,13 @@ def image(node: Node, page: PageRenderer) -> str:
         )
     if DRAWING in class_names(node):
         return inline_drawing(page.file(url).decode(), alternative)
+    content = page.file(url)
+    if is_film(content):
+        return film_html(page.href(url), content, class_names(node))
     return picture(
         page.href(url),
         alternative,
-        page.file(url),
+        content,
         classes=class_names(node),
         width=node.get("width"),
     )

@@ -17,6 +17,7 @@ SCRIPTS = (
     "search",
     "highlight",
     "zoom",
+    "films",
     "print",
 )
 TOOLKIT = THEME / "interactive" / "toolkit.js"

@@ -1,5 +1,7 @@
 """Code in colours."""
 
+import re
+
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
@@ -16,6 +18,8 @@ LEXER_ALIASES = {
     "": "text",
     "none": "text",
 }
+# Names, operators, brackets and space have the colour of the text: no element is spent on them.
+PLAIN = re.compile(r'<span class="(?:n|nn|o|p|w|vm|nl)">([^<]*)</span>')
 LANGUAGE_NAMES = {
     "python": "Python",
     "bash": "Shell",
@@ -42,7 +46,7 @@ def code_html(
         raise ContentError(
             f"the code block names the language {language!r}, which Pygments does not know"
         ) from None
-    body = highlight(source, lexer, HtmlFormatter(nowrap=True))
+    body = PLAIN.sub(r"\1", highlight(source, lexer, HtmlFormatter(nowrap=True)))
     if line_numbers or emphasised_lines:
         body = _mark_lines(body, emphasised_lines)
     label = element("span", filename, class_="code-file") if filename else ""

@@ -27,13 +27,28 @@ def interactive_figure(node: Node, page: PageRenderer) -> str:
         raise ContentError(
             f"the interactive figure {name!r} needs a picture with alt text as fallback"
         )
-    fallback = element("div", page.children(node), class_="interactive-fallback")
+    return with_figure(name, page.children(node), None, page, html_id=node.get("html_id"))
+
+
+def with_figure(
+    name: str, fallback: str, data: str | None, page: PageRenderer, *, html_id: str | None = None
+) -> str:
+    """The division of a figure around what stands there without the script, and its data.
+
+    Args:
+        name: of the figure, which the theme holds.
+        fallback: HTML.
+        data: JSON that the figure's script reads, or None.
+        page: loads the script.
+        html_id: of the division.
+    """
+    standing = element("div", fallback, class_="interactive-fallback")
     if page.is_preview:
-        return fallback
+        return standing
     page.interactive.add(name)
-    return element(
-        "div", fallback, class_=INTERACTIVE_CLASS, data_figure=name, id=node.get("html_id")
-    )
+    if data is not None:
+        standing += element("script", data.replace("<", "\\u003c"), type="application/json")
+    return element("div", standing, class_=INTERACTIVE_CLASS, data_figure=name, id=html_id)
 
 
 def _holds_image(node: Node) -> bool:

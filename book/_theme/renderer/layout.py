@@ -2,6 +2,7 @@
 
 from html import escape
 
+from renderer.board import BOARD_CLASS, board
 from renderer.content import Node
 from renderer.errors import ContentError
 from renderer.interactive import INTERACTIVE_CLASS, interactive_figure
@@ -11,9 +12,11 @@ from renderer.page_renderer import PageRenderer
 
 @handles("div")
 def division(node: Node, page: PageRenderer) -> str:
-    """A division with a class; one of class `interactive` is an interactive figure."""
+    """A division with a class; `interactive` is an interactive figure, `board` a board."""
     if INTERACTIVE_CLASS in class_names(node):
         return interactive_figure(node, page)
+    if BOARD_CLASS in class_names(node):
+        return board(node, page)
     return element("div", page.children(node), **page.identity(node))
 
 

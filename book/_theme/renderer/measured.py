@@ -29,6 +29,12 @@ def state_of(result: str) -> dict[str, Any]:
     return found
 
 
+def film_of(digest: str) -> dict[str, Any] | None:
+    """What a recorded result says of a film, by the SHA-256 of its bytes; None: nothing does."""
+    found: dict[str, Any] | None = _known()["films"].get(digest)
+    return found
+
+
 def measured_line(result: str, facts: str) -> str:
     """A result's file, when and where it was measured, and whether its code is today's."""
     state = state_of(result)
@@ -71,9 +77,15 @@ def results_section(location: str) -> str:
     return intro + details
 
 
+def board_lines() -> list[dict[str, Any]]:
+    """The lines of the capstone's board, the best first; empty if the book has none."""
+    found: list[dict[str, Any]] = _known().get("board", [])
+    return found
+
+
 def _known() -> dict[str, Any]:
     path = os.environ.get(VARIABLE)
-    return _read(path) if path else {"results": {}, "pages": {}}
+    return _read(path) if path else {"results": {}, "pages": {}, "films": {}}
 
 
 @cache

@@ -5,17 +5,19 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from collections.abc import Callable
 from html import escape
 from typing import Any
 
 from renderer.content import Node
 from renderer.errors import ContentError
-from renderer.images import picture
+from renderer.images import first_frame, picture
+from renderer.interactive import with_figure
 from renderer.markdown import markdown_html
 from renderer.mathematics import formula_html, strip_delimiters
 from renderer.measured import measured_line
-from renderer.nodes import element, handles
+from renderer.nodes import element, handles, opening
 from renderer.offline import outside_requests
 from renderer.page_renderer import PageRenderer
 from renderer.terminal import terminal_html
@@ -24,7 +26,9 @@ Output = dict[str, Any]
 ContentRenderer = Callable[["Content"], str]
 
 RECORD = "application/vnd.nbkit.record+json"
+PREDICTION = "application/vnd.nbkit.prediction+json"
 MEASURED = "application/vnd.nbkit.measured+json"
+FILM = re.compile(r'<img [^>]*src="data:image/gif;base64,(?P<film>[^"]+)"[^>]*>')
 DEFAULT_ALTERNATIVE = "Figure drawn by the code of this cell"
 
 
@@ -36,6 +40,7 @@ class Content:
         self.page = page
         self.metadata = output.get("metadata") or {}
         self._bundle = output["data"][mime]
+        self._output = output
 
     @property
     def path(self) -> str | None:
@@ -48,6 +53,21 @@ class Content:
         if self.path:
             return self.page.file(self.path).decode()
         return str(self._bundle["content"])
+
+    def beside(self, mime: str) -> Content:
+        """Another representation of the same output.
+
+        Raises:
+            ContentError: the output has none of this kind.
+        """
+        if mime not in self._output["data"]:
+            raise ContentError(f"an output of {self.mime} needs one of {mime} beside it")
+        return Content(mime, self._output, self.page)
+
+    @property
+    def is_photograph(self) -> bool:
+        """Whether the cell says so of its picture, whose colours are then left alone."""
+        return bool((self.metadata.get(self.mime) or {}).get("photograph"))
 
     @property
     def alternative(self) -> str:
@@ -147,6 +167,14 @@ def _measured(content: Content) -> str:
     return element("p", measured_line(entry["file"], facts), class_="measured")
 
 
+def _prediction(content: Content) -> str:
+    """A plot for a guess, or what happened: a figure of the theme around the cell's picture."""
+    json.loads(content.text)
+    return with_figure(
+        "prediction", _picture(content.beside("image/png")), content.text, content.page
+    )
+
+
 def _html(content: Content) -> str:
     html = content.text
     requests = outside_requests(html)
@@ -154,6 +182,7 @@ def _html(content: Content) -> str:
         raise ContentError(
             f"an HTML output loads {requests[0]}; pages may load nothing from outside"
         )
+    html = FILM.sub(lambda found: with_still(found[0], base64.b64decode(found["film"])), html)
     return element("div", html, class_="html-output")
 
 
@@ -168,13 +197,26 @@ def _latex(content: Content) -> str:
 
 def _picture(content: Content) -> str:
     if content.path:
-        return picture(
-            content.page.href(content.path), content.alternative, content.page.file(content.path)
-        )
-    is_text = content.mime == "image/svg+xml"
-    data = content.text.encode() if is_text else base64.b64decode(content.text)
-    source = f"data:{content.mime};base64,{base64.b64encode(data).decode()}"
-    return picture(source, content.alternative, data)
+        data, source = content.page.file(content.path), content.page.href(content.path)
+    else:
+        is_text = content.mime == "image/svg+xml"
+        data = content.text.encode() if is_text else base64.b64decode(content.text)
+        source = _data_address(content.mime, data)
+    # A PNG is a plot, dark on light, unless its cell says that it is a photograph.
+    classes = ["plot"] if content.mime == "image/png" and not content.is_photograph else []
+    html = picture(source, content.alternative, data, classes=classes)
+    return with_still(html, data) if content.mime == "image/gif" else html
+
+
+def with_still(image: str, film: bytes) -> str:
+    """A film's image element, which shows its first picture to who asks for less motion."""
+    still = _data_address("image/gif", first_frame(film))
+    paused = opening("source", srcset=still, media="(prefers-reduced-motion: reduce)")
+    return element("picture", paused + image)
+
+
+def _data_address(mime: str, data: bytes) -> str:
+    return f"data:{mime};base64,{base64.b64encode(data).decode()}"
 
 
 def _plain(content: Content) -> str:
@@ -194,6 +236,7 @@ def _joined(text: str | list[str], separator: str = "") -> str:
 CONTENT_RENDERERS: dict[str, ContentRenderer] = {
     "application/vnd.jupyter.widget-view+json": _widget,
     RECORD: _record,
+    PREDICTION: _prediction,
     MEASURED: _measured,
     "text/html": _html,
     "text/markdown": _markdown,

@@ -28,6 +28,15 @@ SEPARATE = {
     "tableCell",
     "tableRow",
 }
+FORMULAS = {"math", "inlineMath"}
+PROGRESS_BAR = re.compile(r"\d+%\|.*\||\d+(?:\.\d+)?(?:it/s|s/it)")
+TEX = (
+    (re.compile(r"\\(?:begin|end)\{\w+\*?\}|\\label\{[^}]*\}|\\[,;!\\]"), " "),
+    (re.compile(r"\\(?:left|right|quad|qquad|math\w+|text\w*|operatorname\*?)\b"), " "),
+    (re.compile(r"\\(?:hat|tilde|bar|[td]?frac)\b"), " "),
+    (re.compile(r"\\([A-Za-z]+)"), r" \1"),
+    (re.compile(r"[{}\\&]|[_^](?=\W)"), " "),
+)
 LONGEST_OUTPUT = 2000  # characters of one printed output
 
 
@@ -85,6 +94,8 @@ def _collect(node: Node, sections: list[Section]) -> None:
         words = sections[-1].words
     elif kind == "image":
         words.append(node.get("alt") or "")
+    elif kind in FORMULAS:
+        words.append(readable(str(node.get("value") or "")))
     else:
         words.append(str(node.get("value") or ""))
     if kind in SEPARATE:
@@ -97,4 +108,13 @@ def _printed(output: dict) -> str:
     if not text and "text/plain" in output.get("data", {}):
         text = output["data"]["text/plain"].get("content") or ""
     text = text if isinstance(text, str) else "".join(text)
-    return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text.rsplit("\r", 1)[-1])[:LONGEST_OUTPUT] + " "
+    text = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text.rsplit("\r", 1)[-1])
+    lines = [line for line in text.splitlines() if not PROGRESS_BAR.search(line)]
+    return "\n".join(lines)[:LONGEST_OUTPUT] + " "
+
+
+def readable(tex: str) -> str:
+    """A formula as an excerpt can show it: names of commands and letters, no marks of TeX."""
+    for pattern, words in TEX:
+        tex = pattern.sub(words, tex)
+    return re.sub(r"\s+", " ", tex).strip()

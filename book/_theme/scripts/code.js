@@ -32,7 +32,9 @@
 
   const NAMES = { "code": "Code", "stream": "Output", "table-scroll": "Table", "math-scroll": "Formula", "html-output": "Output" };
   const scrollers = document.querySelectorAll(".code pre, .stream, .nbkit-source pre, .table-scroll, .math-scroll, .html-output");
+  // What is far off the screen may have a box and no measured content yet.
   function markScroller(target) {
+    if (target.scrollWidth < target.clientWidth) return false;
     const scrolls = target.scrollWidth > target.clientWidth + 1 || target.scrollHeight > target.clientHeight + 1;
     if (scrolls && target.tabIndex !== 0) {
       const kind = Object.keys(NAMES).find((name) => target.closest(`.${name}`));
@@ -42,6 +44,7 @@
     } else if (!scrolls && target.hasAttribute("tabindex")) {
       ["tabindex", "role", "aria-label"].forEach((name) => target.removeAttribute(name));
     }
+    return true;
   }
   const observer = new ResizeObserver((entries) => entries.forEach(({ target }) => markScroller(target)));
   scrollers.forEach((element) => observer.observe(element));
@@ -50,7 +53,12 @@
   const whenIdle = window.requestIdleCallback || ((work) => setTimeout(() => work({ timeRemaining: () => 8 }), 50));
   let unmarked = [];
   function markSome(deadline) {
-    while (unmarked.length && deadline.timeRemaining() > 4) markScroller(unmarked.pop());
+    const again = [];
+    while (unmarked.length && deadline.timeRemaining() > 4) {
+      const target = unmarked.pop();
+      if (!markScroller(target)) again.push(target);
+    }
+    unmarked.push(...again);
     if (unmarked.length) whenIdle(markSome);
     else document.documentElement.dataset.scrollers = "marked";
   }

@@ -37,8 +37,9 @@
     }
   }
 
-  function row({ section }, number, query) {
+  function row({ section, below }, number, query) {
     const link = document.createElement("a");
+    if (below) link.className = "result-below";
     link.id = `search-result-${number}`;
     link.setAttribute("role", "option");
     link.setAttribute("aria-selected", "false");
@@ -53,7 +54,8 @@
     const text = document.createElement("span");
     text.className = "result-text";
     marked(text, engine.snippet(section, query), query);
-    link.append(place, text);
+    link.append(place);
+    if (!below) link.append(text);
     return link;
   }
 
@@ -66,7 +68,8 @@
     const results = engine.search(sections, query);
     list.append(...results.map((result, number) => row(result, number, query)));
     input.setAttribute("aria-expanded", String(results.length > 0));
-    status.textContent = results.length ? `${results.length} ${results.length === 1 ? "result" : "results"}` : `Nothing found for “${query}”.`;
+    const count = results.filter(({ below }) => !below).length;
+    status.textContent = count ? `${count} ${count === 1 ? "result" : "results"}` : `Nothing found for “${query}”.`;
     if (results.length) select(0);
   }
 

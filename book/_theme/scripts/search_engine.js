@@ -2,7 +2,10 @@
 (function (root) {
   "use strict";
 
-  const WEIGHTS = { title: 24, heading: 12, text: 1, wholeWord: 2, phraseInHeading: 30, phraseInText: 8 };
+  const WEIGHTS = { title: 24, heading: 12, text: 1, wholeWord: 2, phraseInHeading: 150, phraseInText: 8 };
+  const RANKS = { notebooks: 0, exercises: 1, solutions: 2 };
+  const SHARES = [1, 0.5, 0.3]; // of their scores: what only exercises and solutions say comes later
+  const MOST_BELOW = 2;
   const SNIPPET_LENGTH = 170;
   const WORD = /[\p{L}\p{N}]/u;
 
@@ -44,7 +47,7 @@
     return weight * (Math.log2(1 + starts) + WEIGHTS.wholeWord * Math.log2(1 + whole));
   }
 
-  function search(sections, query, limit = 20) {
+  function search(sections, query, limit = 40) {
     // Sections that hold every term (as a word or its beginning), best first; after them, if there is room,
     // those that hold at least half of the terms.
     const wanted = terms(query);
@@ -72,7 +75,35 @@
       results.push({ section, score, found });
     }
     results.sort((a, b) => b.found - a.found || b.score - a.score);
-    return results.slice(0, limit);
+    return folded(results).slice(0, limit);
+  }
+
+  function topic(path) {
+    // A chapter, its exercises and its solutions are one topic; every other page is one of its own.
+    const [, folder, name] = /^(notebooks|exercises|solutions)\/([^/]+)/.exec(path) || [];
+    return name ? { key: name, rank: RANKS[folder] } : { key: path, rank: 0 };
+  }
+
+  function folded(results) {
+    // One entry a topic, its chapter first; below it, marked by `below`, at most MOST_BELOW others of the topic:
+    // sections of the chapter, then the best of the exercises, then the best of the solutions.
+    const topics = new Map();
+    for (const result of results) {
+      const { key, rank } = topic(result.section.path);
+      if (!topics.has(key)) topics.set(key, []);
+      topics.get(key).push({ ...result, rank });
+    }
+    const value = (hits) => Math.max(...hits.map(({ score, rank }) => score * SHARES[rank]));
+    const found = (hits) => Math.max(...hits.map((hit) => hit.found));
+    const inOrder = [...topics.values()].sort((a, b) => found(b) - found(a) || value(b) - value(a));
+    return inOrder.flatMap((hits) => {
+      hits.sort((a, b) => a.rank - b.rank); // stable: within a rank the best comes first
+      const seen = new Set();
+      const kept = hits.filter(({ rank }) => rank === 0 || (!seen.has(rank) && seen.add(rank)));
+      const [first, ...rest] = kept;
+      const chapter = rest.filter(({ rank }) => rank === 0).slice(0, MOST_BELOW);
+      return [{ ...first, below: false }, ...[...chapter, ...rest.filter(({ rank }) => rank > 0)].map((hit) => ({ ...hit, below: true }))];
+    });
   }
 
   function firstPlace(folded, wanted, phrase) {

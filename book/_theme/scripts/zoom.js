@@ -19,7 +19,7 @@
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
 
   document.querySelectorAll("main img.picture").forEach((image) => {
-    if (image.closest("a, .card, .interactive")) return;
+    if (image.closest("a, .card, .interactive, .film")) return;
     const button = document.createElement("button");
     button.type = "button";
     button.className = "zoom-button";

@@ -38,8 +38,18 @@ def loaded_with_effects(finder: Finder, notes: Iterable[Note]) -> list[str]:
 
 
 def missed(finder: Finder, reach: Reach, ran: Iterable[str]) -> list[str]:
-    """The symbols that ran and that the reach does not hold: mistakes of the finder."""
-    return [name for name in ran if not _is_in(finder, reach, name)]
+    """The symbols that ran and that the reach does not hold: mistakes of the finder.
+
+    What is no longer defined where it ran has been renamed or moved since: its callers, which are
+    in the reach, are other code now, and that is what makes the page stale.
+    """
+    return [name for name in ran if not _is_in(finder, reach, name) and not _is_gone(finder, name)]
+
+
+def _is_gone(finder: Finder, name: str) -> bool:
+    module, _, symbol = name.rpartition(".")
+    found = None if name.endswith(f" {IMPORTING}") else finder.module(module)
+    return found is not None and symbol not in found.definitions
 
 
 def _is_in(finder: Finder, reach: Reach, name: str) -> bool:

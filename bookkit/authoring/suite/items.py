@@ -4,10 +4,13 @@ import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import nbmake.nb_run
 import pytest
+from nbclient import NotebookClient
 from nbmake.pytest_items import NotebookItem
 
 from bookkit.authoring.environment import page_environment, python_command
@@ -32,6 +35,8 @@ LINTERS: tuple[tuple[str, ...], ...] = (
 )
 CHECKS_FILE = "pyproject.toml"
 NO_LIMIT_SECONDS = 10**6  # of the clock, which says nothing on a loaded machine; see Watch
+# A kernel may take minutes to answer there, and nbmake has no option for it.
+nbmake.nb_run.NotebookClient = partial(NotebookClient, startup_timeout=NO_LIMIT_SECONDS)
 
 
 class Complaint(Exception):  # noqa: N818 - it carries what to tell, and no more

@@ -20,6 +20,7 @@ from bookkit.authoring.suite.choice import KINDS, Subject, choose
 from bookkit.authoring.suite.items import CHECKS_FILE, BookFile, PageItem, is_ours
 from bookkit.authoring.suite.observe import Observer
 from bookkit.authoring.suite.report import Tally, keep, summary
+from bookkit.authoring.suite.scheduling import SurvivingScheduling
 
 PLAN = pytest.StashKey[dict[str, Any]]()
 ALONE = "alone"
@@ -62,6 +63,13 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_Observing(config, observer), "book-observing")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let the run go on where a test ends its process."""
+    return SurvivingScheduling(config, log)
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tell a worker of xdist the plan."""
     node.workerinput["book"] = json.dumps(node.config.stash[PLAN])

@@ -20,7 +20,7 @@ from bookkit.authoring.page import join
 from bookkit.authoring.reach.sources import without_magics
 from bookkit.authoring.repository import relative
 from bookkit.authoring.split import TRY_IT
-from nbkit.runs.checkout import find_root
+from bookkit.checkout import find_root
 
 EXPECTED = "not implemented yet"
 

@@ -12,7 +12,7 @@ from bookkit.authoring.reach.modules import imported_targets
 from bookkit.site.pictures.svg import arrow, box, drawing, words
 from nbkit.runs.root import ROOT
 
-PACKAGE = "nbkit"
+PACKAGE, TOOLS = "nbkit", "bookkit"
 # Above all rooms: what a reader opens, and what is built around it.
 USERS = ("notebooks", "studies", "benchmarks", "cluster_scripts")
 WIDTH, ROW, GAP, LEFT, TOP = 720.0, 34.0, 10.0, 12.0, 10.0
@@ -85,11 +85,12 @@ def picture() -> str:
     middle = side + (WIDTH - side - LEFT) / 2
     shapes.append(words(middle, TOP + 22, "bookkit", "ink", 13))
     lines = (
-        "runs the pages,",
-        "stamps and checks",
-        "them, builds the",
-        "site, checks the",
-        "exercises",
+        "runs and stamps",
+        "the pages, builds",
+        "the site, judges",
+        "exercises and",
+        "builds, submits",
+        "the jobs",
     )
     shapes += [words(middle, TOP + 48 + 15 * i, line, "ink", 10.5) for i, line in enumerate(lines)]
     shapes.append(arrow((side, height / 2), (side - 2.4 * GAP, height / 2), "break"))
@@ -106,7 +107,18 @@ def table() -> str:
         rows.append(f"| `{PACKAGE}.{room.name}` | {room.purpose} | {used} |")
     pure = ", ".join(f"`{name}`" for name in layers()[-1])
     rows.append(f"| {MATHEMATICS} | Tensors in, tensors out, no state: {pure}. | nothing |")
+    for name, purpose in tools().items():
+        rows.append(f"| `{TOOLS}.{name}` | {purpose} | `{PACKAGE}` |")
     return "\n".join(rows)
+
+
+def tools(root: Path = ROOT) -> dict[str, str]:
+    """Every room of the book's tools by its name, with its purpose."""
+    found = {}
+    for path in sorted((root / TOOLS).glob("*/__init__.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        found[path.parent.name] = (ast.get_docstring(tree) or "").partition("\n")[0]
+    return found
 
 
 def _row(y: float, names: list[str], width: float, fill: str, stroke: str) -> list[str]:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 e0e1408c40579d9a
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 526408d5f3b421d4
 # DPO of a 7B model after supervised fine-tuning on UltraFeedback, as for Zephyr-7B
 #
 #   bash cluster_scripts/dpo_7b/launch/torchrun.sh RUN          all stages, on this machine
@@ -15,7 +15,9 @@ stages=('')
 lead_seconds=300 # from the request to save to the end of the time
 budget_seconds=36000 # for all attempts together; 0: no limit
 facts='{"job": "dpo_7b", "variant": "", "stages": [""], "gpus": 8, "price_per_gpu_hour": 2.5, "currency": "USD"}'
+preflight=1 # whether each GPU is tried before the first step
 nodes=1
+program=cluster_scripts/dpo_7b/train.py
 
 export PYTHONUNBUFFERED=1
 # How long torchrun lets its processes save when it has passed a signal on; 30 s without this, and
@@ -35,7 +37,8 @@ launch() {
     --rdzv-endpoint="$endpoint" \
     --local-addr="$address" \
     --rdzv-conf="is_host=$is_host,join_timeout=900" \
-    cluster_scripts/dpo_7b/train.py cluster_scripts/dpo_7b/launch/config"${1:+.$1}".yaml
+    --log-dir="$rank_logs" --tee=3 \
+    "$program" cluster_scripts/dpo_7b/launch/config"${1:+.$1}".yaml
 }
 
 # shellcheck source=nbkit/cluster/driver/node.sh

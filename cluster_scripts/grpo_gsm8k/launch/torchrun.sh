@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 08f281911f81eab0
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 348155c707c5e45f
 # GRPO with verifiable rewards on GSM8K, Qwen2.5-1.5B-Instruct, one node of 8 GPUs.
 #
 #   bash cluster_scripts/grpo_gsm8k/launch/torchrun.sh RUN          all stages, on this machine
@@ -15,7 +15,9 @@ stages=(grpo)
 lead_seconds=300 # from the request to save to the end of the time
 budget_seconds=54000 # for all attempts together; 0: no limit
 facts='{"job": "grpo_gsm8k", "variant": "", "stages": ["grpo"], "gpus": 8, "price_per_gpu_hour": 2.5, "currency": "USD"}'
+preflight=1 # whether each GPU is tried before the first step
 nodes=1
+program=cluster_scripts/grpo_gsm8k/train.py
 
 export PYTHONUNBUFFERED=1
 # How long torchrun lets its processes save when it has passed a signal on; 30 s without this, and
@@ -36,7 +38,8 @@ launch() {
     --rdzv-endpoint="$endpoint" \
     --local-addr="$address" \
     --rdzv-conf="is_host=$is_host,join_timeout=900" \
-    cluster_scripts/grpo_gsm8k/train.py cluster_scripts/grpo_gsm8k/launch/config"${1:+.$1}".yaml
+    --log-dir="$rank_logs" --tee=3 \
+    "$program" cluster_scripts/grpo_gsm8k/launch/config"${1:+.$1}".yaml
 }
 
 # shellcheck source=nbkit/cluster/driver/node.sh

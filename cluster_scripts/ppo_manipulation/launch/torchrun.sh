@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 69ddd8d58a86dd73
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 cf57a10b3570a172
 # PPO from pixels for a two-link arm that reaches for a target, one GPU.
 #
 #   bash cluster_scripts/ppo_manipulation/launch/torchrun.sh RUN          all stages, on this machine
@@ -15,7 +15,9 @@ stages=('')
 lead_seconds=300 # from the request to save to the end of the time
 budget_seconds=14400 # for all attempts together; 0: no limit
 facts='{"job": "ppo_manipulation", "variant": "", "stages": [""], "gpus": 1, "price_per_gpu_hour": 2.5, "currency": "USD"}'
+preflight=1 # whether each GPU is tried before the first step
 nodes=1
+program=cluster_scripts/ppo_manipulation/train.py
 
 export PYTHONUNBUFFERED=1
 # How long torchrun lets its processes save when it has passed a signal on; 30 s without this, and
@@ -35,7 +37,8 @@ launch() {
     --rdzv-endpoint="$endpoint" \
     --local-addr="$address" \
     --rdzv-conf="is_host=$is_host,join_timeout=900" \
-    cluster_scripts/ppo_manipulation/train.py cluster_scripts/ppo_manipulation/launch/config"${1:+.$1}".yaml
+    --log-dir="$rank_logs" --tee=3 \
+    "$program" cluster_scripts/ppo_manipulation/launch/config"${1:+.$1}".yaml
 }
 
 # shellcheck source=nbkit/cluster/driver/node.sh

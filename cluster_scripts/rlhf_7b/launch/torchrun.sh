@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 7bad544a414dd1c1
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 c00332574bbaff76
 # RLHF in three stages (SFT, reward model, PPO) for a 7B model on HH-RLHF.
 #
 #   bash cluster_scripts/rlhf_7b/launch/torchrun.sh RUN          all stages, on this machine
@@ -15,7 +15,9 @@ stages=(sft reward ppo)
 lead_seconds=300 # from the request to save to the end of the time
 budget_seconds=180000 # for all attempts together; 0: no limit
 facts='{"job": "rlhf_7b", "variant": "", "stages": ["sft", "reward", "ppo"], "gpus": 8, "price_per_gpu_hour": 2.5, "currency": "USD"}'
+preflight=1 # whether each GPU is tried before the first step
 nodes=1
+program=cluster_scripts/rlhf_7b/train.py
 
 export PYTHONUNBUFFERED=1
 # How long torchrun lets its processes save when it has passed a signal on; 30 s without this, and
@@ -36,7 +38,8 @@ launch() {
     --rdzv-endpoint="$endpoint" \
     --local-addr="$address" \
     --rdzv-conf="is_host=$is_host,join_timeout=900" \
-    cluster_scripts/rlhf_7b/train.py cluster_scripts/rlhf_7b/launch/config"${1:+.$1}".yaml
+    --log-dir="$rank_logs" --tee=3 \
+    "$program" cluster_scripts/rlhf_7b/launch/config"${1:+.$1}".yaml
 }
 
 # shellcheck source=nbkit/cluster/driver/node.sh

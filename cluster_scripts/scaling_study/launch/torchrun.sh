@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 0f6af989fb2807df
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 32463417fb51263d
 # Policy updates of GRPO and PPO, weak and strong scaling, 7B under FSDP2 on 8 GPUs.
 #
 #   bash cluster_scripts/scaling_study/launch/torchrun.sh RUN          all stages, on this machine
@@ -15,7 +15,9 @@ stages=(grpo ppo)
 lead_seconds=60 # from the request to save to the end of the time
 budget_seconds=4500 # for all attempts together; 0: no limit
 facts='{"job": "scaling_study", "variant": "", "stages": ["grpo", "ppo"], "gpus": 8, "price_per_gpu_hour": 2.5, "currency": "USD"}'
+preflight=1 # whether each GPU is tried before the first step
 nodes=1
+program=cluster_scripts/scaling_study/train.py
 
 export PYTHONUNBUFFERED=1
 # How long torchrun lets its processes save when it has passed a signal on; 30 s without this, and
@@ -35,7 +37,8 @@ launch() {
     --rdzv-endpoint="$endpoint" \
     --local-addr="$address" \
     --rdzv-conf="is_host=$is_host,join_timeout=900" \
-    cluster_scripts/scaling_study/train.py cluster_scripts/scaling_study/launch/config"${1:+.$1}".yaml
+    --log-dir="$rank_logs" --tee=3 \
+    "$program" cluster_scripts/scaling_study/launch/config"${1:+.$1}".yaml
 }
 
 # shellcheck source=nbkit/cluster/driver/node.sh

@@ -105,4 +105,8 @@ CHECK = Check(
         ),
     ),
     not_tested="baselines that depend on a state, and noise in the rewards (it moves nothing).",
+    wide=(
+        "logits",
+        "rewards",
+    ),
 )

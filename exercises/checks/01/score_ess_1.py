@@ -40,6 +40,8 @@ def edges() -> tuple[Case, ...]:
         case("the same policy", [-5.0, -6.0, -7.0, -8.0], [-5.0, -6.0, -7.0, -8.0]),
         case("four samples", [-10.0, -12.0, -9.0, -30.0], [-11.0, -11.5, -10.0, -29.0]),
         case("one weight rules", [-1.0, -50.0, -60.0], [-30.0, -30.0, -30.0]),
+        case("twelve alike", [-2.0] * 12, [-3.0] * 12),
+        case("one weight above all others", [1000.0, 0.0, 0.0], [0.0, 0.0, 0.0]),
         case("long texts", [-2000.0, -2001.0, -1999.5], [-2000.5, -2000.0, -2000.0]),
         case("weights that overflow", [-100.0, -101.0, -102.0], [-1100.0, -1100.0, -1100.0]),
         case("weights that underflow", [-1100.0, -1101.0, -1102.5], [-100.0, -100.0, -100.0]),
@@ -127,4 +129,8 @@ CHECK = Check(
         ),
     ),
     not_tested="whether the size measured tells the truth: weights never drawn are not in it.",
+    wide=(
+        "log_target",
+        "log_behaviour",
+    ),
 )

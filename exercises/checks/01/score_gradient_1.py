@@ -94,4 +94,8 @@ CHECK = Check(
         ),
     ),
     not_tested="more than one decision, and logits that are minus infinity.",
+    wide=(
+        "logits",
+        "rewards",
+    ),
 )

@@ -155,4 +155,9 @@ CHECK = Check(
     not_tested="clipping, baselines, and what happens far from the old policy.",
     gradient_to=("logits",),
     no_gradient_to=("behaviour_logprobs", "rewards"),
+    wide=(
+        "logits",
+        "behaviour_logprobs",
+        "rewards",
+    ),
 )

@@ -57,6 +57,7 @@ def edges() -> tuple[Case, ...]:
         case("coin flips", coin, [0.0, 0.0, 0.0, 8.0], 1.0),
         case("always on, discount", sure, [0.0, 0.0, 0.0, 8.0], 0.5),
         case("one state, for ever", [[1.0]], [1.0], 0.9),
+        case("one state, for ever, hardly discounted", [[1.0]], [1.0], 0.99),
         case("two states that alternate", [[0.0, 1.0], [1.0, 0.0]], [1.0, -2.0], 0.8),
         case("three states with loops", loops, [1.0, 2.0, -1.0], 0.9),
         case("gamma 0", sure, [1.0, 2.0, 3.0, 4.0], 0.0),
@@ -131,4 +132,6 @@ CHECK = Check(
         ),
     ),
     not_tested="chains too large for a dense matrix, and a policy that chooses actions.",
+    wide=("rewards",),
+    special=(("gamma", 0.99),),
 )

@@ -136,4 +136,13 @@ CHECK = Check(
         ),
     ),
     not_tested="batches, and several episodes in one row.",
+    wide=(
+        "rewards",
+        "values",
+    ),
+    special=(
+        ("last_value", 1.0),
+        ("gamma", 0.99),
+        ("lam", 0.95),
+    ),
 )

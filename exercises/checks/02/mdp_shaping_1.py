@@ -118,4 +118,12 @@ CHECK = Check(
         ),
     ),
     not_tested="whether the potential helps: any potential is harmless, few are useful.",
+    wide=(
+        "rewards",
+        "potentials",
+    ),
+    special=(
+        ("gamma", 0.0),
+        ("gamma", 0.99),
+    ),
 )

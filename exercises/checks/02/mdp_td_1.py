@@ -160,4 +160,14 @@ CHECK = Check(
         ),
     ),
     not_tested="episodes that were cut off, and a table learned by a network.",
+    wide=(
+        "values",
+        "rewards",
+    ),
+    special=(
+        ("gamma", 0.0),
+        ("gamma", 0.99),
+        ("lam", 0.95),
+        ("rate", 0.0),
+    ),
 )

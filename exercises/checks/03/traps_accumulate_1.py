@@ -133,4 +133,5 @@ CHECK = Check(
     ),
     not_tested="several ranks, where the count must be summed over all of them first.",
     gradient_to=("per_token",),
+    wide=("per_token",),
 )

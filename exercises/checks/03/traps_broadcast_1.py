@@ -96,4 +96,8 @@ CHECK = Check(
     not_tested="values of several heads, clipping, and masks.",
     gradient_to=("values",),
     no_gradient_to=("returns",),
+    wide=(
+        "values",
+        "returns",
+    ),
 )

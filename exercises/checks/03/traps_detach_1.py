@@ -141,8 +141,14 @@ CHECK = Check(
             "detached, and the denominator is trained",
         ),
     ),
-    not_tested="clipping, and nan under the mask (that is traps.mask.1).",
+    not_tested="clipping, log-probabilities below −8, and nan under the mask (that is "
+    "traps.mask.1).",
     gradient_to=("logprobs",),
     no_gradient_to=("advantages",),
     hidden=("frozen",),
+    wide=(
+        "logprobs",
+        "advantages",
+    ),
+    holed=("mask",),
 )

@@ -140,4 +140,9 @@ CHECK = Check(
     not_tested="half precision, and ratios that overflow where the mask counts.",
     gradient_to=("new",),
     no_gradient_to=("old",),
+    wide=(
+        "new",
+        "old",
+    ),
+    holed=("mask",),
 )

@@ -103,4 +103,5 @@ CHECK = Check(
         ),
     ),
     not_tested="several prompts in one batch (each would be its own group), and learning.",
+    wide=("rewards",),
 )

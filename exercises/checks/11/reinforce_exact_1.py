@@ -143,5 +143,11 @@ CHECK = Check(
             "follow, so the reward at the end counts for it as well",
         ),
     ),
-    not_tested="more than two steps (the sum grows as V to the T), and a sampled estimate.",
+    not_tested="more than two steps (the sum grows as V to the T), results beyond ±10, "
+    "and a sampled estimate.",
+    wide=(
+        "first_logits",
+        "second_logits",
+        "rewards",
+    ),
 )

@@ -184,4 +184,14 @@ CHECK = Check(
     ),
     not_tested="whether beta is well chosen, clamping of extreme log-ratios, and learning.",
     no_gradient_to=("logprobs", "ref_logprobs"),
+    wide=(
+        "scores",
+        "logprobs",
+        "ref_logprobs",
+    ),
+    holed=("mask",),
+    special=(
+        ("mask", False),
+        ("beta", 1.0),
+    ),
 )

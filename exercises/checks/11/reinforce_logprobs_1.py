@@ -174,4 +174,5 @@ CHECK = Check(
         "half precision, left padding, a mask, and how much memory a vocabulary of 150,000 takes."
     ),
     gradient_to=("logits",),
+    wide=("logits",),
 )

@@ -162,4 +162,9 @@ CHECK = Check(
     not_tested="data-parallel means over ranks of different size, half precision, and learning.",
     gradient_to=("logprobs",),
     no_gradient_to=("weights",),
+    wide=(
+        "logprobs",
+        "weights",
+    ),
+    holed=("mask",),
 )

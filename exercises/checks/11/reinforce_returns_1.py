@@ -148,4 +148,6 @@ CHECK = Check(
         ),
     ),
     not_tested="speed (a loop over T is fine here), and a value function after a truncated row.",
+    wide=("rewards",),
+    special=(("gamma", 0.99),),
 )

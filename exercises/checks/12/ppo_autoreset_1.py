@@ -171,4 +171,5 @@ CHECK = Check(
         ),
     ),
     not_tested="same-step autoreset, where the last observation arrives in `info`.",
+    wide=("values",),
 )

@@ -176,4 +176,13 @@ CHECK = Check(
     not_tested="masks, huge log-ratios, and learning.",
     gradient_to=("logprobs",),
     no_gradient_to=("old_logprobs", "advantages"),
+    wide=(
+        "logprobs",
+        "old_logprobs",
+        "advantages",
+    ),
+    special=(
+        ("clip", 0.0),
+        ("clip", 1.0),
+    ),
 )

@@ -140,4 +140,5 @@ CHECK = Check(
     ),
     not_tested="half precision.",
     gradient_to=("logits",),
+    wide=("logits",),
 )

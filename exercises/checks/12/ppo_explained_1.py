@@ -56,6 +56,7 @@ def edges() -> tuple[Case, ...]:
         case("worse than nothing", [9.0, -3.0, 2.0, 7.0], returns),
         case("constant returns", [1.0, 2.0, 3.0], [2.0, 2.0, 2.0]),
         case("constant returns, perfect", [2.0, 2.0], [2.0, 2.0]),
+        case("small returns", [0.001, 0.003, 0.0035], [0.001, 0.003, 0.004]),
         case("one row", [3.0], [1.0]),
         case("no row", [3.0, 1.0], [1.0, 2.0], "00"),
         case("a dummy row", [1.0, 2.5, 90.0, 3.0], [1.0, 2.0, -40.0, 4.0], "1101"),
@@ -146,4 +147,8 @@ CHECK = Check(
         ),
     ),
     not_tested="that the values are unbiased: a constant offset is not seen.",
+    wide=(
+        "values",
+        "returns",
+    ),
 )

@@ -188,4 +188,13 @@ CHECK = Check(
         ),
     ),
     not_tested="dummy rows of an autoreset, speed, and whether the values are any good.",
+    wide=(
+        "rewards",
+        "values",
+        "next_values",
+    ),
+    special=(
+        ("gamma", 0.0),
+        ("gamma", 0.99),
+    ),
 )

@@ -47,6 +47,8 @@ def edges() -> tuple[Case, ...]:
         case("one dimension", [[1.0]], [[0.0]], [0.0]),
         case("at the mean", [[0.5]], [[0.5]], [0.0]),
         case("at the mean, narrow", [[0.5]], [[0.5]], [-2.0]),
+        case("at the mean, a hair", [[0.5]], [[0.5]], [-12.0]),
+        case("at the mean, a plain", [[0.5]], [[0.5]], [12.0]),
         case("narrow", [[0.3]], [[0.2]], [-2.0]),
         case("wide", [[3.0]], [[-1.0]], [1.5]),
         case("two dimensions", [[1.0, -1.0]], [[0.0, 0.5]], [0.0, -0.5]),
@@ -149,4 +151,8 @@ CHECK = Check(
     ),
     not_tested="action bounds: clipping happens in the environment, and the density is unclipped.",
     gradient_to=("mean", "log_std"),
+    wide=(
+        "actions",
+        "mean",
+    ),
 )

@@ -148,4 +148,12 @@ CHECK = Check(
     not_tested=(
         "which of these ratios the loss really cuts: that depends on the sign of the advantage too."
     ),
+    wide=(
+        "logprobs",
+        "old_logprobs",
+    ),
+    special=(
+        ("clip", 0.0),
+        ("clip", 1.0),
+    ),
 )

@@ -53,6 +53,8 @@ def edges() -> tuple[Case, ...]:
         case("a dummy row in the middle", [1.0, 7.0, 3.0, 4.0], "1011"),
         case("nan on a dummy row", [1.0, math.nan, 3.0], "101"),
         case("all bad", [-3.0, -1.0, -2.0, -8.0], "1111"),
+        case("one row of 122", [1.0] + [0.0] * 121, "1" * 122),
+        case("numbers in the hundreds", [300.0, -500.0, 100.0], "111"),
         case("a small scale", [0.001, 0.003, -0.002], "111"),
     )
 
@@ -136,4 +138,5 @@ CHECK = Check(
         ),
     ),
     not_tested="whether normalising helps: that depends on the task.",
+    wide=("advantages",),
 )

@@ -244,8 +244,18 @@ CHECK = Check(
     edges=edges,
     oracle=oracle,
     mutants=FAULTS,
-    not_tested="several epochs and minibatches (here one batch is one loss), speed, and learning.",
+    not_tested="several epochs and minibatches (here one batch is one loss), results "
+    "beyond ±10, speed, and learning.",
     gradient_to=("theta", "critic"),
     call=call,
     draws=12,
+    special=(
+        ("gamma", 0.0),
+        ("gamma", 1.0),
+        ("lam", 0.0),
+        ("lam", 1.0),
+        ("clip", 0.0),
+        ("clip", 1.0),
+        ("entropy_coefficient", 1.0),
+    ),
 )

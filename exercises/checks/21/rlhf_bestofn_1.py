@@ -41,6 +41,7 @@ def edges() -> tuple[Case, ...]:
         case("two of three", [2.0, 1.0, 3.0], [5.0, 1.0, 0.0], 2),
         case("two of four", [2.0, 1.0, 3.0, -1.0], [0.0, 4.0, 8.0, -6.0], 2),
         case("the opposite", [1.0, 2.0, 3.0, 4.0], [4.0, 3.0, 2.0, -1.0], 3),
+        case("large proxies", [20.0, 40.0, 30.0], [1.0, 2.0, 5.0], 2),
         case("the first samples are bad", [0.0, 1.0, 5.0, 6.0], [0.0, 1.0, 5.0, 9.0], 2),
     )
 
@@ -141,4 +142,8 @@ CHECK = Check(
         ),
     ),
     not_tested="ties between proxies.",
+    wide=(
+        "proxy",
+        "gold",
+    ),
 )

@@ -55,6 +55,8 @@ def edges() -> tuple[Case, ...]:
         case("a negative estimate", [-1.0]),
         case("three updates", [5.5, 4.0, 5.2]),
         case("another target", [5.5, 5.5], target=6.0, start=1.0),
+        case("a large target", [110.0, 95.0], target=100.0, start=20.0),
+        case("a small coefficient", [5.5], start=1e-4),
         case("a long horizon", [5.5, 5.6], horizon=10_000, sequences=10),
     )
 
@@ -147,4 +149,12 @@ CHECK = Check(
         ),
     ),
     not_tested="whether a policy follows: that is a loop with a delay.",
+    wide=("kls",),
+    special=(
+        ("start", 0.0),
+        ("target", 1.0),
+        ("sequences", 0.0),
+        ("sequences", 1.0),
+        ("horizon", 1.0),
+    ),
 )

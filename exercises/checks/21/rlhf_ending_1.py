@@ -145,4 +145,12 @@ CHECK = Check(
         ),
     ),
     not_tested="several ids that end a text.",
+    wide=("scores",),
+    holed=("mask",),
+    special=(
+        ("mask", False),
+        ("eos_id", 0.0),
+        ("eos_id", 1.0),
+        ("penalty", 0.0),
+    ),
 )

@@ -149,4 +149,6 @@ CHECK = Check(
     ),
     not_tested="rows without a real token, and several texts packed into one row.",
     gradient_to=("values",),
+    wide=("values",),
+    special=(("pad_id", 1.0),),
 )

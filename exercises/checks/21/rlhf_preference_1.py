@@ -153,4 +153,8 @@ CHECK = Check(
     ),
     not_tested="a margin for each pair, and whether the labels say anything.",
     gradient_to=("chosen", "rejected"),
+    wide=(
+        "chosen",
+        "rejected",
+    ),
 )

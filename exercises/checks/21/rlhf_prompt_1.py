@@ -175,4 +175,5 @@ CHECK = Check(
     ),
     not_tested="left padding, dialogues in which several turns are answers, and learning.",
     gradient_to=("logits",),
+    wide=("logits",),
 )

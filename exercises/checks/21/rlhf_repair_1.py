@@ -191,8 +191,17 @@ CHECK = Check(
     edges=edges,
     oracle=oracle,
     mutants=FAULTS,
-    not_tested="several epochs and minibatches, clipping of the values, and learning.",
+    not_tested="several epochs and minibatches, clipping of the values, results beyond ±10, "
+    "and learning.",
     gradient_to=("theta", "critic"),
     call=call,
     draws=12,
+    special=(
+        ("beta", 1.0),
+        ("penalty", 0.0),
+        ("lam", 0.0),
+        ("lam", 1.0),
+        ("clip", 0.0),
+        ("clip", 1.0),
+    ),
 )

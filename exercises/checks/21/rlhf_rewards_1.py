@@ -173,4 +173,10 @@ CHECK = Check(
     ),
     not_tested="the discount, and a coefficient that changes during training.",
     no_gradient_to=("logprobs", "scores"),
+    wide=(
+        "scores",
+        "logprobs",
+        "ref_logprobs",
+    ),
+    special=(("beta", 1.0),),
 )

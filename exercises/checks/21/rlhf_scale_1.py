@@ -157,4 +157,6 @@ CHECK = Check(
         ),
     ),
     not_tested="a running estimate over batches, and several processes.",
+    wide=("rewards",),
+    holed=("mask",),
 )

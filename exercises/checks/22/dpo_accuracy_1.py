@@ -40,6 +40,9 @@ def edges() -> tuple[Case, ...]:
     return (
         hand_case("the first step", [[-3.0, -5.0, -3.0, -5.0]], 0.5),
         hand_case("by hand", [[-4.0, -7.0, -5.0, -6.0]], 0.5),
+        hand_case("far from the reference", [[-40.0, -90.0, -4.0, -5.0]], 0.5),
+        hand_case("right by a hair", [[-4.0, -5.0, -4.0005, -5.0]], 0.5),
+        hand_case("right by a hundred-thousandth", [[-4.0, -5.0, -4.00001, -5.0]], 0.5),
         hand_case("likelier, and still wrong", [[-4.0, -4.5, -4.0, -6.0]], 0.5),
         hand_case("both fell, and right", [[-9.0, -16.0, -4.0, -5.0]], 0.25),
         hand_case(
@@ -137,4 +140,14 @@ CHECK = Check(
         ),
     ),
     not_tested="whether the policy's own answers are any better: pairs cannot say.",
+    wide=(
+        "chosen_logp",
+        "rejected_logp",
+        "ref_chosen_logp",
+        "ref_rejected_logp",
+    ),
+    special=(
+        ("beta", 0.0),
+        ("beta", 1.0),
+    ),
 )

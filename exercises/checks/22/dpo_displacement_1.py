@@ -137,4 +137,9 @@ CHECK = Check(
         ),
     ),
     not_tested="answers too many to enumerate: there one samples.",
+    wide=(
+        "before",
+        "after",
+        "gold",
+    ),
 )

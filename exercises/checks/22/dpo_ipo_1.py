@@ -148,4 +148,9 @@ CHECK = Check(
     ),
     not_tested="which of the two a library means by its option `ipo`: look it up.",
     gradient_to=("chosen_ratio", "rejected_ratio"),
+    wide=(
+        "chosen_ratio",
+        "rejected_ratio",
+    ),
+    special=(("beta", 1.0),),
 )

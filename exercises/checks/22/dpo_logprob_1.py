@@ -178,4 +178,6 @@ CHECK = Check(
     ),
     not_tested="the tokenizer, and speed with a large vocabulary.",
     gradient_to=("logits",),
+    wide=("logits",),
+    holed=("mask",),
 )

@@ -131,4 +131,10 @@ CHECK = Check(
     not_tested="where the log-probabilities come from.",
     gradient_to=("chosen_logp", "rejected_logp"),
     no_gradient_to=("ref_chosen_logp", "ref_rejected_logp"),
+    wide=(
+        "chosen_logp",
+        "rejected_logp",
+        "ref_chosen_logp",
+        "ref_rejected_logp",
+    ),
 )

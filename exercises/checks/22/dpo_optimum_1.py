@@ -116,4 +116,8 @@ CHECK = Check(
         ),
     ),
     not_tested="answers that the reference never gives, and more than one prompt.",
+    wide=(
+        "ref_logp",
+        "rewards",
+    ),
 )

@@ -133,4 +133,5 @@ CHECK = Check(
     ),
     not_tested="a share of one half, where labels hold no information.",
     gradient_to=("margin",),
+    wide=("margin",),
 )

@@ -113,4 +113,14 @@ CHECK = Check(
         ),
     ),
     not_tested="the gradient with respect to the model's parameters.",
+    wide=(
+        "chosen_logp",
+        "rejected_logp",
+        "ref_chosen_logp",
+        "ref_rejected_logp",
+    ),
+    special=(
+        ("beta", 0.0),
+        ("beta", 1.0),
+    ),
 )

@@ -267,5 +267,6 @@ CHECK = Check(
             "stops to the extraction)",
         ),
     ),
-    not_tested="LaTeX, mixed numbers, units, sets, and everything else that is no plain number.",
+    not_tested="LaTeX, mixed numbers, units, sets, digits other than 0 to 9, and everything else "
+    "that is no plain number.",
 )

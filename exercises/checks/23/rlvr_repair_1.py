@@ -99,6 +99,7 @@ def edges() -> tuple[Case, ...]:
         ("right, without a thought", "<answer>7</answer>", "7"),
         ("cut off", "<think>6 + 1</think><answer>7", "7"),
         ("words before", "Well. " + form("6 + 1", "7"), "7"),
+        ("tags in capitals", "<THINK>6 + 1</THINK><ANSWER>7</ANSWER>", "7"),
         ("closed before it is opened", "<think>6</think></answer>7<answer>", "7"),
     )
     return tuple(Case(name, {"completion": text, "gold": gold}) for name, text, gold in pairs)

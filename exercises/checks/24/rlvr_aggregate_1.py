@@ -137,4 +137,7 @@ CHECK = Check(
     ),
     not_tested="batches that are cut into parts, which must use the counts of the whole.",
     gradient_to=("per_token",),
+    wide=("per_token",),
+    holed=("mask",),
+    special=(("max_tokens", 1.0),),
 )

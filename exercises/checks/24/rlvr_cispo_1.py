@@ -2,8 +2,7 @@
 
 import math
 
-import torch
-from torch import Tensor
+from rlvr_ratios import Inputs, by_hand, drawn, size
 
 from bookkit.exercises.draw import Draw
 from bookkit.exercises.exercise import Case, Check, Output, edit, edits
@@ -30,27 +29,15 @@ def oracle(
     return result
 
 
-def _inputs(
-    logp: Tensor, old: Tensor, advantages: Tensor, mask: Tensor, high: float
-) -> dict[str, object]:
-    return {
-        "logp": logp,
-        "old_logp": old,
-        "advantages": advantages,
-        "mask": mask,
-        "high": high,
-        "frozen": logp.clone(),
-    }
+def case_of(name: str, inputs: Inputs, high: float) -> Case:
+    """The batch with its bound, and a frozen copy for the oracle."""
+    return Case(name, {**inputs, "high": high, "frozen": inputs["logp"].clone()})
 
 
 def cases(draw: Draw) -> Case:
     """Ratios from about a half to three."""
-    rows, columns = draw.dimension(), draw.dimension()
-    old = -draw.uniform(0.1, 2.5, rows, columns)
-    gap = draw.uniform(-0.7, 1.1, rows, columns)
-    high = draw.choice([0.28, 1.0])
-    mask = draw.prefix_mask(rows, columns)
-    return Case(f"{rows} × {columns}", _inputs(old + gap, old, draw.normal(rows), mask, high))
+    inputs = drawn(draw, -0.7, 1.1)
+    return case_of(size(inputs), inputs, draw.choice([0.28, 1.0]))
 
 
 def edges() -> tuple[Case, ...]:
@@ -59,11 +46,7 @@ def edges() -> tuple[Case, ...]:
     def case(
         name: str, ratios: list[list[float]], advantages: list[float], lengths: list[int]
     ) -> Case:
-        ratio = torch.tensor(ratios, dtype=torch.float64)
-        old = torch.full_like(ratio, -1.5)
-        mask = torch.arange(ratio.shape[1]) < torch.tensor(lengths)[:, None]
-        weights = torch.tensor(advantages, dtype=torch.float64)
-        return Case(name, _inputs(old + ratio.log(), old, weights, mask, 0.28))
+        return case_of(name, by_hand(ratios, advantages, lengths), 0.28)
 
     return (
         case("unchanged", [[1.0]], [2.0], [1]),
@@ -168,4 +151,16 @@ CHECK = Check(
     gradient_to=("logp",),
     no_gradient_to=("old_logp", "advantages"),
     hidden=("frozen",),
+    wide=(
+        "logp",
+        "old_logp",
+        "advantages",
+    ),
+    holed=("mask",),
+    special=(
+        ("mask", False),
+        ("high", 0.0),
+        ("high", 0.2),
+        ("high", 2.0),
+    ),
 )

@@ -2,7 +2,7 @@
 
 import math
 
-import torch
+from rlvr_ratios import by_hand, drawn, size
 
 from bookkit.exercises.draw import Draw
 from bookkit.exercises.exercise import Case, Check, Output, edit, edits
@@ -36,21 +36,11 @@ def oracle(
 
 def cases(draw: Draw) -> Case:
     """Ratios from about a half to two, one advantage a row."""
-    rows, columns = draw.dimension(), draw.dimension()
-    old = -draw.uniform(0.1, 2.5, rows, columns)
-    gap = draw.uniform(-0.7, 0.7, rows, columns)
+    inputs = drawn(draw, -0.7, 0.7)
     low, high = draw.choice([0.1, 0.2]), draw.choice([0.28, 0.4])
-    inputs = {
-        "logp": old + gap,
-        "old_logp": old,
-        "advantages": draw.normal(rows),
-        "mask": draw.prefix_mask(rows, columns),
-        "low": low,
-        "high": high,
-    }
-    ratio = gap.exp()
+    ratio = (inputs["logp"] - inputs["old_logp"]).exp()
     kink = min(float((ratio - 1 - high).abs().min()), float((ratio - 1 + low).abs().min()))
-    return Case(f"{rows} × {columns}", inputs, gradient=kink > 1e-3)
+    return Case(size(inputs), {**inputs, "low": low, "high": high}, gradient=kink > 1e-3)
 
 
 def edges() -> tuple[Case, ...]:
@@ -59,18 +49,7 @@ def edges() -> tuple[Case, ...]:
     def case(
         name: str, ratios: list[list[float]], advantages: list[float], lengths: list[int]
     ) -> Case:
-        ratio = torch.tensor(ratios, dtype=torch.float64)
-        old = torch.full_like(ratio, -1.0)
-        mask = torch.arange(ratio.shape[1]) < torch.tensor(lengths)[:, None]
-        inputs = {
-            "logp": old + ratio.log(),
-            "old_logp": old,
-            "advantages": torch.tensor(advantages, dtype=torch.float64),
-            "mask": mask,
-            "low": 0.2,
-            "high": 0.28,
-        }
-        return Case(name, inputs)
+        return Case(name, {**by_hand(ratios, advantages, lengths), "low": 0.2, "high": 0.28})
 
     return (
         case("good, between the two bounds", [[1.25]], [1.0], [1]),
@@ -79,6 +58,7 @@ def edges() -> tuple[Case, ...]:
         case("bad, far below", [[0.5]], [-1.0], [1]),
         case("bad, between the two bounds below", [[0.75]], [-2.0], [1]),
         case("bad, far above", [[1.6]], [-1.0], [1]),
+        case("bad, twenty times above", [[20.0]], [-1.0], [1]),
         case("two rows", [[1.0, 1.6], [0.5, 1.1]], [1.0, -2.0], [2, 2]),
         case("nan in the padding", [[1.1, math.nan]], [2.0], [1]),
         case("padding", [[1.1, 1.6, 0.5]], [-2.0], [1]),
@@ -178,4 +158,19 @@ CHECK = Check(
     not_tested="huge log-ratios, and what the wider bound does for exploration.",
     gradient_to=("logp",),
     no_gradient_to=("old_logp", "advantages"),
+    wide=(
+        "logp",
+        "old_logp",
+        "advantages",
+    ),
+    holed=("mask",),
+    special=(
+        ("mask", False),
+        ("low", 0.0),
+        ("low", 1.0),
+        ("high", 0.0),
+        ("high", 1.0),
+        ("high", 0.2),
+        ("high", 2.0),
+    ),
 )

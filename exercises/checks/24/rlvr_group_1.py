@@ -2,9 +2,8 @@
 
 import math
 
-import torch
+from rlvr_groups import case, cases
 
-from bookkit.exercises.draw import Draw
 from bookkit.exercises.exercise import Case, Check, Output, edit, edits
 
 EPS = 1e-4
@@ -24,22 +23,8 @@ def oracle(rewards: list[float], group_size: int) -> list[float]:
     return result
 
 
-def cases(draw: Draw) -> Case:
-    """Zeros and ones, or graded rewards."""
-    size, groups = draw.integer(2, 5), draw.integer(1, 3)
-    if draw.choice([True, False]):
-        rewards = draw.integers(0, 1, groups * size).double()
-    else:
-        rewards = draw.normal(groups * size)
-    return Case(f"{groups} × {size}", {"rewards": rewards, "group_size": size})
-
-
 def edges() -> tuple[Case, ...]:
     """The hand example, silent groups, groups of one, rounding."""
-
-    def case(name: str, rewards: list[float], size: int) -> Case:
-        values = torch.tensor(rewards, dtype=torch.float64)
-        return Case(name, {"rewards": values, "group_size": size})
 
     return (
         case("one right of four", [1.0, 0.0, 0.0, 0.0], 4),
@@ -49,8 +34,11 @@ def edges() -> tuple[Case, ...]:
         case("all wrong, and a group with a signal", [0.0, 0.0, 0.0, 1.0], 2),
         case("equal rewards that do not add up exactly", [1000.1] * 7, 7),
         case("groups of one", [1.0, 0.0, 5.0], 1),
+        case("one right of seventeen", [1.0] + [0.0] * 16, 17),
+        case("one right of 122", [0.0] * 121 + [1.0], 122),
         case("graded", [0.25, 0.5, 1.0, 0.0], 4),
         case("a small spread", [0.001, 0.002, 0.003], 3),
+        case("a smaller one", [0.0001, 0.0002, 0.0004], 3),
     )
 
 
@@ -140,4 +128,5 @@ CHECK = Check(
         ),
     ),
     not_tested="rewards that are missing (a verifier that failed), and groups of unequal size.",
+    wide=("rewards",),
 )

@@ -2,9 +2,8 @@
 
 import math
 
-import torch
+from rlvr_groups import case, cases
 
-from bookkit.exercises.draw import Draw
 from bookkit.exercises.exercise import Case, Check, Output, edit, edits
 
 
@@ -18,21 +17,8 @@ def oracle(rewards: list[float], group_size: int) -> list[float]:
     return result
 
 
-def cases(draw: Draw) -> Case:
-    """Zeros and ones, or graded rewards."""
-    size, groups = draw.integer(2, 5), draw.integer(1, 3)
-    rewards = draw.normal(groups * size)
-    if draw.choice([True, False]):
-        rewards = draw.integers(0, 1, groups * size).double()
-    return Case(f"{groups} × {size}", {"rewards": rewards, "group_size": size})
-
-
 def edges() -> tuple[Case, ...]:
     """The hand example, pairs, equal rewards."""
-
-    def case(name: str, rewards: list[float], size: int) -> Case:
-        values = torch.tensor(rewards, dtype=torch.float64)
-        return Case(name, {"rewards": values, "group_size": size})
 
     return (
         case("one right of four", [1.0, 0.0, 0.0, 0.0], 4),
@@ -109,4 +95,5 @@ CHECK = Check(
         ),
     ),
     not_tested="groups of one, for which there are no others.",
+    wide=("rewards",),
 )

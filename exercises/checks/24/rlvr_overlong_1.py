@@ -53,6 +53,7 @@ def edges() -> tuple[Case, ...]:
         case("beyond the limit", [0.5], [24], 20, 4),
         case("wrong and long", [0.0], [19], 20, 4),
         case("negative reward", [-1.0], [18], 20, 4),
+        case("far below zero, and long", [-2.0], [19], 20, 4),
         case("a buffer of one", [1.0, 1.0], [9, 10], 10, 1),
     )
 
@@ -131,4 +132,5 @@ CHECK = Check(
         ),
     ),
     not_tested="whether the model learns to be brief or to be cut off elsewhere.",
+    wide=("rewards",),
 )

@@ -130,4 +130,10 @@ CHECK = Check(
     not_tested="clipping, whose bounds must be far narrower here than for single tokens.",
     gradient_to=("logp",),
     no_gradient_to=("old_logp",),
+    wide=(
+        "logp",
+        "old_logp",
+    ),
+    holed=("mask",),
+    special=(("mask", False),),
 )

@@ -187,4 +187,11 @@ CHECK = Check(
         ),
     ),
     not_tested="several heads, speed, in-place writing, and `nan` behind a row's end.",
+    wide=(
+        "query",
+        "key",
+        "value",
+        "keys",
+        "values",
+    ),
 )

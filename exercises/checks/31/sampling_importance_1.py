@@ -192,4 +192,15 @@ CHECK = Check(
     gradient_to=("logprobs",),
     no_gradient_to=("rollout_logprobs", "advantages"),
     hidden=("frozen",),
+    wide=(
+        "logprobs",
+        "rollout_logprobs",
+        "advantages",
+    ),
+    holed=("mask",),
+    special=(
+        ("high", 0.0),
+        ("high", 1.0),
+        ("high", 0.2),
+    ),
 )

@@ -52,6 +52,7 @@ def edges() -> tuple[Case, ...]:
         case("the hand example", [[0.5, 0.3, 0.15, 0.05]], 0.7),
         case("in another order", [[0.05, 0.3, 0.15, 0.5]], 0.7),
         case("p is one", [[0.5, 0.3, 0.2]], 1.0),
+        case("p is one, logits not normalised", [[0.5, 0.3, 0.2]], 1.0, add=3.0),
         case("two rows", [[0.6, 0.3, 0.1], [0.1, 0.2, 0.7]], 0.8),
         case("two rows that keep different numbers", [[0.97, 0.02, 0.01], [0.4, 0.35, 0.25]], 0.7),
         case("a tie at the boundary", [[0.4, 0.2, 0.2, 0.2]], 0.5),
@@ -168,4 +169,5 @@ CHECK = Check(
         ),
     ),
     not_tested="a p that equals a sum to the last bit, half precision, and speed.",
+    wide=("logits",),
 )

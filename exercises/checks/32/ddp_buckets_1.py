@@ -130,4 +130,8 @@ CHECK = Check(
     ),
     not_tested="several types of number, which need buckets of their own, and parameters shared "
     "by two layers.",
+    special=(
+        ("limit", 0.0),
+        ("limit", 1.0),
+    ),
 )

@@ -159,5 +159,8 @@ CHECK = Check(
         ),
     ),
     not_tested="micro-batches, for which the counts are those of the whole step.",
+    connected=True,  # a rank without a token takes part in the backward pass all the same
     gradient_to=("losses",),
+    wide=("losses",),
+    holed=("mask",),
 )

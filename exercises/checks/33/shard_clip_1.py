@@ -135,4 +135,8 @@ CHECK = Check(
         ),
     ),
     not_tested="norms that are not finite, and norms other than the Euclidean one.",
+    wide=(
+        "shards",
+        "replicated",
+    ),
 )

@@ -115,4 +115,8 @@ CHECK = Check(
         ),
     ),
     not_tested="that the whole weight is let go of afterwards, which is the point of it all.",
+    wide=(
+        "weight",
+        "bias",
+    ),
 )

@@ -112,4 +112,5 @@ CHECK = Check(
         ),
     ),
     not_tested="the message itself: in one process nobody has to wait for anybody.",
+    wide=("shards",),
 )

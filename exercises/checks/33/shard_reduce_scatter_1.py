@@ -121,4 +121,5 @@ CHECK = Check(
         ),
     ),
     not_tested="ranks with different numbers of tokens, where a mean of means is not the mean.",
+    wide=("gradients",),
 )

@@ -142,7 +142,15 @@ CHECK = Check(
             "share: a rank may use only its own piece",
         ),
     ),
-    not_tested="the message, and gated MLPs, where two matrices are cut by their outputs.",
+    not_tested="the message, hidden biases beyond ±10, and gated MLPs, where two "
+    "matrices are cut by their outputs.",
     gradient_to=("x", "up", "down"),
     draws=16,
+    wide=(
+        "x",
+        "up",
+        "up_bias",
+        "down",
+        "down_bias",
+    ),
 )

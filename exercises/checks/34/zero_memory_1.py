@@ -167,4 +167,5 @@ CHECK = Check(
         "activations, the block that stage 3 gathers, and the buffers for messages, which a real "
         "device holds as well."
     ),
+    special=(("parameters", 1.0),),
 )

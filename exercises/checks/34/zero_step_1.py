@@ -169,6 +169,17 @@ CHECK = Check(
             "the weights move along the gradient instead of against it",
         ),
     ),
-    not_tested="weight decay, clipping to the norm over all ranks, and real messages.",
+    not_tested="weight decay, second moments above 2, clipping to the norm over all "
+    "ranks, and real messages.",
     time_limit_s=30.0,
+    wide=(
+        "weights",
+        "gradients",
+        "means",
+    ),
+    special=(
+        ("count", 1.0),
+        ("rate", 0.0),
+        ("rate", 1.0),
+    ),
 )

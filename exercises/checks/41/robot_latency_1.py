@@ -137,4 +137,5 @@ CHECK = Check(
         ),
     ),
     not_tested="latencies that are no whole number of steps.",
+    wide=("actions",),
 )

@@ -164,4 +164,9 @@ CHECK = Check(
         ),
     ),
     not_tested="the trace, which must stop at both kinds of end.",
+    wide=(
+        "values",
+        "last",
+        "final_values",
+    ),
 )

@@ -148,4 +148,14 @@ CHECK = Check(
         ),
     ),
     not_tested="merging the variances of many rollouts.",
+    wide=(
+        "rewards",
+        "before",
+    ),
+    special=(
+        ("done", True),
+        ("valid", False),
+        ("gamma", 0.0),
+        ("gamma", 0.99),
+    ),
 )

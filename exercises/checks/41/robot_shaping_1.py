@@ -119,4 +119,9 @@ CHECK = Check(
         ),
     ),
     not_tested="whether the potential is a helpful one.",
+    wide=(
+        "before",
+        "after",
+    ),
+    special=(("gamma", 0.0),),
 )

@@ -127,4 +127,5 @@ CHECK = Check(
         ),
     ),
     not_tested="speed: on a GPU a loop over the pictures would cost more than the network.",
+    wide=("pictures",),
 )

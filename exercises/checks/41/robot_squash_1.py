@@ -49,6 +49,10 @@ def edges() -> tuple[Case, ...]:
         case("negative", [[-1.5]], [[0.2]], [-0.5]),
         case("two dimensions", [[0.5, -1.0]], [[0.0, 0.3]], [0.2, -0.3]),
         case("two rows", [[0.5, -1.0], [2.0, 0.1]], [[0.0, 0.3], [1.0, 0.0]], [0.2, -0.3]),
+        case("at the mean, a hair", [[0.0]], [[0.0]], [-12.0]),
+        case("at the mean, a plain", [[0.0]], [[0.0]], [12.0]),
+        case("far out, where 1 - tanh² rounds to 0", [[10.0]], [[9.0]], [0.0]),
+        case("less far out", [[-6.5]], [[-7.0]], [0.0]),
         case("far out", [[25.0]], [[24.0]], [0.0]),
         case("far out on the other side", [[-25.0]], [[-24.0]], [0.0]),
     )
@@ -144,4 +148,8 @@ CHECK = Check(
     ),
     not_tested="the entropy, which has no closed form here.",
     gradient_to=("mean", "log_std"),
+    wide=(
+        "u",
+        "mean",
+    ),
 )

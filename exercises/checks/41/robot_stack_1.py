@@ -121,4 +121,5 @@ CHECK = Check(
         ),
     ),
     not_tested="memory: real frames are bytes, and a stack stores each of them K times.",
+    wide=("frames",),
 )

@@ -96,6 +96,8 @@ CHECK = Check(
             "the first length is used for both links: they may differ",
         ),
     ),
-    not_tested="whether the arm can take such angles: joints have limits.",
+    not_tested="segments longer than 1, and whether the arm can take such angles: "
+    "joints have limits.",
     gradient_to=("angles",),
+    wide=("angles",),
 )

@@ -7,8 +7,10 @@ hostfile_slots=${hostfile_slots:-} # processes a node, for DeepSpeed's hostfile 
 source "${BASH_SOURCE[0]%/*}/ports.sh"
 # shellcheck source=nbkit/cluster/driver/stages.sh
 source "${BASH_SOURCE[0]%/*}/stages.sh"
+# shellcheck source=nbkit/cluster/driver/retries.sh
+source "${BASH_SOURCE[0]%/*}/retries.sh"
 
-start_stage() { launch "$1"; }
+start_stage() { launch "$1" 2> >(keep_srun_errors >&2); }
 
 # How often this job has asked for its own requeue; a job submitted anew begins at 0.
 own_requeues() {
@@ -31,7 +33,8 @@ name_the_meeting_point() {
   hosts=$(scontrol show hostnames "$SLURM_JOB_NODELIST")
   MASTER_ADDR=${hosts%%$'\n'*}
   MASTER_PORT=$(choose_port "$SLURM_JOB_ID")
-  export MASTER_ADDR MASTER_PORT
+  NBKIT_PREFLIGHT_PORT=$(choose_port "$((SLURM_JOB_ID + 11383))") # of another half of the range
+  export MASTER_ADDR MASTER_PORT NBKIT_PREFLIGHT_PORT
   if [[ -n $hostfile_slots ]]; then
     printf '%s\n' "$hosts" | sed "s/\$/ slots=$hostfile_slots/" >"$run/hostfile"
   fi
@@ -68,5 +71,6 @@ drive_slurm_job() {
   echo "$(date -u +%FT%TZ) $job_name: job $SLURM_JOB_ID, attempt $((${SLURM_RESTART_COUNT:-0} + 1)), rendezvous at $MASTER_ADDR:$MASTER_PORT"
   run_stages
   if [[ $outcome == stopped ]]; then requeue_if_allowed; fi
+  if [[ $outcome == failed ]]; then retry_if_allowed; fi
   end_attempt
 }

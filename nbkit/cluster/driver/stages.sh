@@ -10,6 +10,7 @@ stages=("${stages[@]?}")           # in order; ('') if there are none
 lead_seconds=${lead_seconds:?}     # from the request to save to the end of the time
 budget_seconds=${budget_seconds:?} # for all attempts together; 0: no limit
 facts=${facts:?}                   # JSON that RUN/job.json keeps
+preflight=${preflight:?}           # 1: each GPU is tried before the first step
 child='' stop_reason='' interrupted=0 outcome=failed status=0
 
 # open_run RUN: makes the run folder; its full name is in run.
@@ -54,26 +55,34 @@ seconds_spent() {
     [[ -e $file ]] || continue
     read -r first last <"$file" || continue
     [[ $first =~ ^[0-9]{1,12}$ && $last =~ ^[0-9]{1,12}$ ]] || continue
-    ((sum += last - first)) || true
+    if ((last > first)); then ((sum += last - first)); fi
   done
   printf '%s\n' "$sum"
 }
 
-# The clock is bash's own: the end of a job kills a program such as date, and a note without its
-# second time would be left.
+# Seconds since the machine was started, so that a step of its clock changes no budget: sets uptime.
+read_uptime() {
+  printf -v uptime '%(%s)T' -1
+  if [[ -r ${NBKIT_UPTIME:-/proc/uptime} ]]; then read -r uptime _ <"${NBKIT_UPTIME:-/proc/uptime}"; fi
+  uptime=${uptime%.*}
+}
+
+# No program such as date is asked: the end of a job kills it, and a note without its second time
+# would be left.
 note_time() {
-  local new=$run/attempts/.new-$BASHPID
-  printf '%s %(%s)T\n' "$started" -1 >"$new" && mv -- "$new" "$attempt"
+  local new=$run/attempts/.new-$BASHPID uptime
+  read_uptime
+  printf '%s %s\n' "$started" "$((started + uptime - started_up))" >"$new" && mv -- "$new" "$attempt"
 }
 
 keep_time() {
-  local now
+  local uptime
   trap - USR1 USR2 TERM INT EXIT
   while sleep "${NBKIT_CLOCK_SECONDS:-10}"; do
     kill -0 "$$" 2>/dev/null || return # killed outright: its clock stops with it
     note_time
-    printf -v now '%(%s)T' -1
-    if ((budget_seconds > 0 && spent + now - started >= budget_seconds - lead_seconds)); then
+    read_uptime
+    if ((budget_seconds > 0 && spent + uptime - started_up >= budget_seconds - lead_seconds)); then
       kill -s USR2 "$$"
       return
     fi
@@ -112,6 +121,7 @@ run_stages() {
       start_stage "$stage" &
       child=$!
       set +m
+      export NBKIT_PREFLIGHT=0 # once an attempt
       status=0
       wait_for "$child" || status=$?
       child=''
@@ -131,6 +141,19 @@ run_stages() {
   outcome=finished
 }
 
+# When the clocks of attempts last wrote: a note holds whole seconds, and a tick may be shorter.
+notes_of_attempts() { find "$run/attempts" -type f ! -name '.*' -printf '%f %T@\n' 2>/dev/null | sort; }
+
+# Whether another attempt is alive: its clock goes on. Only asked where some attempt's was noted in
+# the last minute, since the answer takes two and a half ticks.
+another_is_alive() {
+  local before
+  [[ -n $(find "$run/attempts" -type f -mmin -1 -print -quit 2>/dev/null) ]] || return 1
+  before=$(notes_of_attempts)
+  sleep "$(awk -v tick="${NBKIT_CLOCK_SECONDS:-10}" 'BEGIN { print 2.5 * tick }')"
+  [[ $(notes_of_attempts) != "$before" ]]
+}
+
 # Takes over the signals, notes what the run is, and starts the clock.
 begin_attempt() {
   trap 'ask_to_stop USR1' USR1
@@ -142,16 +165,25 @@ begin_attempt() {
     rm -f -- "$run/STOP"
     exit 75
   fi
+  if another_is_alive; then
+    echo "$job_name: another job writes to $run; wait for it, or give the run another folder" >&2
+    exit 2
+  fi
   rm -f -- "$run/STOP" # of an attempt that was killed before it could take it away
   printf '%s\n' "$facts" >"$run/.job.json-$$"
   mv -- "$run/.job.json-$$" "$run/job.json" # never half a file
   spent=$(seconds_spent)
+  local uptime
+  read_uptime
+  started_up=$uptime
   printf -v started '%(%s)T' -1
   attempt=$run/attempts/$started-$$
   if budget_is_spent "$spent"; then
     echo "$job_name: limits allow $budget_seconds s for all attempts and $spent s are spent; raise them in job.yaml to go on" >&2
     exit 1
   fi
+  rm -f -- "$run/bad_nodes" "$run/srun_errors"
+  export NBKIT_PREFLIGHT=$preflight
   note_time
   keep_time >/dev/null 2>&1 &
   clock=$!

@@ -7,7 +7,7 @@ can be hacked.
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Protocol
 
 from nbkit.envs.helpful.language import HEDGES, NOUNS, TOPICS, VERBS, WARM, Question
 
@@ -110,7 +110,7 @@ def gold(question: Question, answer: str, *, truncated: bool = False) -> float:
     return sum(gold_parts(question, answer, truncated=truncated).values())
 
 
-def gold_reward(problems: Sequence[Any], completions: Sequence[_Completion]) -> list[float]:
+def gold_reward(problems: Sequence[Question], completions: Sequence[_Completion]) -> list[float]:
     """Return ``gold`` of each completion: the judge as a reward function of the trainers."""
     return [
         gold(question, completion.text, truncated=completion.truncated)

@@ -4,7 +4,6 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from nbkit._inputs import check_number
 from nbkit.data.encode import EncodedPair
@@ -12,7 +11,8 @@ from nbkit.data.preferences import Message, Preference
 from nbkit.envs.helpful.demonstrations import write_answer
 from nbkit.envs.helpful.gold import gold
 from nbkit.envs.helpful.language import HelpfulVocabulary, Question, draw_questions
-from nbkit.generate import generate
+from nbkit.generate import answer
+from nbkit.text.protocols import LanguageModel
 
 Sampler = Callable[[Sequence[Question], int], list[str]]
 
@@ -53,7 +53,7 @@ def grammar_sampler(questions: Sequence[Question], seed: int) -> list[str]:
 
 
 def policy_sampler(
-    model: Any,
+    model: LanguageModel,
     vocabulary: HelpfulVocabulary,
     *,
     max_new_tokens: int = 40,
@@ -78,15 +78,11 @@ def policy_sampler(
         answers = [""] * len(questions)
         open_rows = list(range(len(questions)))
         for attempt in range(rounds):
-            made = generate(
-                model,
-                [vocabulary.encode(questions[i].prompt) for i in open_rows],
-                max_new_tokens=max_new_tokens,
-                temperature=temperature,
-                eos_ids=vocabulary.eos_id,
-                pad_id=vocabulary.pad_id,
+            made = answer(
+                model, vocabulary, [questions[i] for i in open_rows],
+                max_new_tokens=max_new_tokens, temperature=temperature,
                 seeds=seed * rounds + attempt,
-            )
+            )  # fmt: skip
             cut = made.truncated.tolist()
             for i, ids in zip(open_rows, made.lists(), strict=True):
                 answers[i] = vocabulary.decode(ids)

@@ -1,11 +1,13 @@
-"""DPO and its family: losses on preferences, one trainer."""
+"""DPO and its family: losses on preferences, a trainer on pairs and one that samples its pairs."""
 
 from nbkit.trainers.dpo.config import KINDS, DPOConfig
-from nbkit.trainers.dpo.trainer import DPOTrainer, train
+from nbkit.trainers.dpo.online import OnlineDPOConfig, OnlineDPOTrainer
+from nbkit.trainers.dpo.trainer import DPOTrainer
 
 __all__ = [
     "KINDS",
     "DPOConfig",
     "DPOTrainer",
-    "train",
+    "OnlineDPOConfig",
+    "OnlineDPOTrainer",
 ]

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from nbkit.data.encode import EncodedPair
 from nbkit.logprobs import next_token_logprobs
-from nbkit.masks import position_ids
-from nbkit.trainers.protocols import LanguageModel
+from nbkit.text.model_inputs import model_inputs
+from nbkit.text.protocols import LanguageModel
 
 
 class PairBatch(NamedTuple):
@@ -114,12 +114,7 @@ def sequence_logprobs(logits: Tensor, ids: Tensor, mask: Tensor) -> tuple[Tensor
 
 def pair_scores(model: LanguageModel, batch: PairBatch) -> PairScores:
     """What a model says of a batch: one forward pass over both answers of each pair."""
-    logits = model(
-        input_ids=batch.ids,
-        attention_mask=batch.attention.long(),
-        position_ids=position_ids(batch.attention),
-        use_cache=False,
-    ).logits
+    logits = model(**model_inputs(batch.ids, batch.attention)).logits
     sums, counts = sequence_logprobs(logits, batch.ids, batch.mask)
     (chosen, rejected), (longer, shorter) = sums.chunk(2), counts.chunk(2)
     return PairScores(chosen, rejected, longer, shorter)

@@ -6,7 +6,6 @@ writes now.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,7 +13,8 @@ from torch import Tensor
 from nbkit.generate import Generation, generate
 from nbkit.generate.weights import unwrap
 from nbkit.kl import kl_exact
-from nbkit.masks import position_ids
+from nbkit.text.model_inputs import model_inputs
+from nbkit.text.protocols import LanguageModel
 
 # (number of the prompt, tokens of the answer without EOS, whether it ended) -> a score
 Score = Callable[[int, list[int], bool], float]
@@ -52,8 +52,8 @@ class Judgement:
 
 @torch.no_grad()
 def judge(
-    model: Any,
-    reference: Any,
+    model: LanguageModel,
+    reference: LanguageModel,
     prompts: Sequence[list[int]],
     *,
     max_new_tokens: int,
@@ -104,19 +104,15 @@ def judge(
 
 
 def _divergence(
-    model: Any, reference: Any, made: Generation, rows: slice, temperature: float
+    model: LanguageModel,
+    reference: LanguageModel,
+    made: Generation,
+    rows: slice,
+    temperature: float,
 ) -> Tensor:
     """(B,) sums over the answers of the exact divergence at each position."""
     attention, mask = made.attention[rows], made.mask[rows]
     width = mask.shape[1]
-    logits = [
-        each(
-            input_ids=made.ids[rows],
-            attention_mask=attention.long(),
-            position_ids=position_ids(attention),
-            use_cache=False,
-            logits_to_keep=width + 1,
-        ).logits[:, :-1].float() / temperature
-        for each in (model, reference)
-    ]  # fmt: skip
+    inputs = model_inputs(made.ids[rows], attention) | {"logits_to_keep": width + 1}
+    logits = [each(**inputs).logits[:, :-1].float() / temperature for each in (model, reference)]
     return torch.where(mask, kl_exact(*logits), 0.0).sum(1).double()

@@ -3,20 +3,23 @@
 import torch
 from torch import Tensor
 
-from nbkit.losses import preference_loss
+from nbkit.losses import preference_loss, simpo_loss
 from nbkit.trainers.dpo.batch import PairScores
 from nbkit.trainers.dpo.config import DPOConfig
 
 
-def dpo_loss(policy: PairScores, reference: PairScores, config: DPOConfig) -> Tensor:
+def dpo_loss(policy: PairScores, reference: PairScores | None, config: DPOConfig) -> Tensor:
     """The loss of each pair, (B,); its gradient flows through the policy's scores alone.
 
     Args:
         policy: with gradient.
-        reference: of the same pairs.
+        reference: of the same pairs; SimPO reads none.
         config: kind, beta, label smoothing.
 
     """
+    if not config.reads_reference:
+        return simpo_loss(*policy, beta=config.beta, margin=config.simpo_margin)
+    reference = _needed(reference)
     fixed = [reference.chosen.detach(), reference.rejected.detach()]
     scores = [policy.chosen, policy.rejected, *fixed]
     counts = [policy.chosen_tokens, policy.rejected_tokens]
@@ -36,17 +39,24 @@ def dpo_loss(policy: PairScores, reference: PairScores, config: DPOConfig) -> Te
 
 
 def implicit_rewards(
-    policy: PairScores, reference: PairScores, beta: float
+    policy: PairScores, reference: PairScores | None, beta: float, *, kind: str = "sigmoid"
 ) -> tuple[Tensor, Tensor]:
     """Beta times the log-ratio of each answer: the reward that the policy would be optimal for.
 
     Rafailov et al. (arXiv:2305.18290), eq. 5, up to a number that depends on the prompt alone and
-    cancels in a difference.
+    cancels in a difference. SimPO's is beta times the log-probability a token
+    (arXiv:2405.14734, eq. 4), and reads no reference.
 
     Returns:
         of the chosen (B,) and of the rejected answers (B,).
 
     """
+    if kind == "simpo":
+        return (
+            beta * policy.chosen / policy.chosen_tokens.clamp(min=1),
+            beta * policy.rejected / policy.rejected_tokens.clamp(min=1),
+        )
+    reference = _needed(reference)
     return (
         beta * (policy.chosen - reference.chosen),
         beta * (policy.rejected - reference.rejected),
@@ -54,7 +64,9 @@ def implicit_rewards(
 
 
 @torch.no_grad()
-def pair_metrics(policy: PairScores, reference: PairScores, beta: float) -> dict[str, float]:
+def pair_metrics(
+    policy: PairScores, reference: PairScores | None, beta: float, *, kind: str = "sigmoid"
+) -> dict[str, float]:
     """The dashboard of a batch.
 
     Returns:
@@ -64,7 +76,7 @@ def pair_metrics(policy: PairScores, reference: PairScores, beta: float) -> dict
         an answer).
 
     """
-    chosen, rejected = implicit_rewards(policy, reference, beta)
+    chosen, rejected = implicit_rewards(policy, reference, beta, kind=kind)
     margin = chosen - rejected
     right = (margin > 0).double() + 0.5 * (margin == 0).double()
     return {
@@ -75,3 +87,9 @@ def pair_metrics(policy: PairScores, reference: PairScores, beta: float) -> dict
         "logp_chosen": policy.chosen.mean().item(),
         "logp_rejected": policy.rejected.mean().item(),
     }
+
+
+def _needed(reference: PairScores | None) -> PairScores:
+    if reference is None:
+        raise ValueError("reference: this kind compares with its scores; only 'simpo' has none")
+    return reference

@@ -1,7 +1,7 @@
 """GRPO and its family: group advantages, seven losses, one trainer."""
 
 from nbkit.trainers.grpo.config import GRPOConfig
-from nbkit.trainers.grpo.trainer import GRPOTrainer, train
+from nbkit.trainers.grpo.trainer import GRPOTrainer
 from nbkit.trainers.grpo.update import grpo_loss
 from nbkit.trainers.grpo.variants import VARIANTS, variant
 
@@ -10,6 +10,5 @@ __all__ = [
     "GRPOConfig",
     "GRPOTrainer",
     "grpo_loss",
-    "train",
     "variant",
 ]

@@ -9,14 +9,15 @@ import torch
 from torch import Tensor
 
 from nbkit.advantages import discounted_returns, group_advantages, whiten
-from nbkit.generate import Generation, clear, generate
+from nbkit.generate import Generation
 from nbkit.masks import place_sequence_reward
 from nbkit.parallel import Parallel
+from nbkit.rewards.compose import Composed
+from nbkit.text.protocols import LanguageModel, Problem, Vocabulary
 from nbkit.trainers.data_order import PromptStream
 from nbkit.trainers.grpo.config import GRPOConfig
-from nbkit.trainers.protocols import LanguageModel, Problem, Vocabulary, prompt_ids
+from nbkit.trainers.sampling import as_completions, sample
 from nbkit.trainers.scoring import (
-    Completion,
     Note,
     RewardFunction,
     Tally,
@@ -25,9 +26,22 @@ from nbkit.trainers.scoring import (
     score,
     take_notes,
 )
-from nbkit.trainers.spread import everyone_s, own_prompts, spread_over, whole_generation
+from nbkit.trainers.shares import (
+    everyone_s,
+    join_generations,
+    own_prompts,
+    spread_over,
+    whole_generation,
+)
 
-__all__ = ["GroupBatch", "PromptStream", "advantages", "sample_batch"]
+__all__ = [
+    "GroupBatch",
+    "PromptStream",
+    "advantages",
+    "assemble",
+    "count_completions",
+    "sample_batch",
+]
 
 
 @dataclass(frozen=True)
@@ -123,7 +137,7 @@ def sample_batch(
             break
     if notes is not None and not notes:
         notes += told
-    return _assemble(kept, config, vocabulary.pad_id), tally.metrics()
+    return assemble(kept, config, vocabulary.pad_id), tally.metrics()
 
 
 def _round(
@@ -139,35 +153,41 @@ def _round(
     start = time.perf_counter()
     size = config.group_size
     here, _, seeds = own_prompts(asked, size, stream.generator, parallel)
-    made = generate(
-        model,
-        [prompt_ids(problem, vocabulary) for problem in here],
-        max_new_tokens=config.max_new_tokens,
-        temperature=config.temperature,
-        eos_ids=vocabulary.eos_id,
-        pad_id=vocabulary.pad_id,
-        seeds=seeds,
-        group_size=size,
-        dtype=torch.bfloat16 if config.sampler_dtype else None,
-    )
-    if config.release_engine:
-        clear(model)
-    cut, rows = made.truncated.tolist(), made.lists()
+    made = sample(model, vocabulary, here, config, seeds)
     sampled = time.perf_counter()
-    completions = [
-        Completion(vocabulary.decode(row), len(row), end, tuple(row))
-        for row, end in zip(rows, cut, strict=True)
-    ]
+    completions = as_completions(made, vocabulary)
     each = [problem for problem in here for _ in range(size)]
     numbers, composed = score(reward_fn, each, completions)
     made = whole_generation(made, vocabulary.pad_id, parallel)
     numbers, composed = everyone_s((numbers, composed), parallel)
-    cut, rows = made.truncated.tolist(), made.lists()
     tally.generate_seconds += sampled - start
     tally.reward_seconds += time.perf_counter() - sampled
     tally.rounds += 1
+    rows = count_completions(tally, made, len(asked), numbers, composed)
+    scores = torch.tensor(numbers, dtype=torch.float32, device=made.tokens.device)
+    return made, scores, take_notes(asked, rows, numbers, composed)
+
+
+def count_completions(
+    tally: Tally,
+    made: Generation,
+    groups: int,
+    numbers: Sequence[float],
+    composed: Sequence[Composed | None],
+) -> list[list[int]]:
+    """Add what was sampled and scored to a tally; return the ids of the completions.
+
+    Args:
+        tally: is added to.
+        made: R completions.
+        groups: that they stand in.
+        numbers: R rewards, NaN where there is none.
+        composed: R parts of rewards, None where there are none.
+
+    """
+    cut, rows = made.truncated.tolist(), made.lists()
     tally.completions += len(rows)
-    tally.groups += len(asked)
+    tally.groups += groups
     tally.tokens += sum(len(row) for row in rows)
     tally.truncated += sum(cut)
     tally.log_probability += made.logprobs.double().sum().item()
@@ -182,45 +202,37 @@ def _round(
             tally.parts.update(parts.parts)
             right = parts.parts.get("correct", right)
         tally.right += right
-    scores = torch.tensor(numbers, dtype=torch.float32, device=made.tokens.device)
-    return made, scores, take_notes(asked, rows, numbers, composed)
+    return rows
 
 
-def _assemble(
+def assemble(
     kept: list[tuple[Generation, Tensor, Tensor]], config: GRPOConfig, pad_id: int
 ) -> GroupBatch:
-    """Rows of several rounds in one batch: prompts end, completions begin, in one column."""
-    before = max(made.prompt_ids.shape[1] for made, _, _ in kept)
-    behind = max(made.tokens.shape[1] for made, _, _ in kept)
+    """Rows of several rounds in one batch: prompts end, completions begin, in one column.
 
-    def joined(name: str, left: bool, value: float) -> Tensor:
-        parts = []
-        for made, _, rows in kept:
-            x = getattr(made, name)[rows]
-            room = (before if left else behind) - x.shape[1]
-            parts.append(torch.nn.functional.pad(x, (room, 0) if left else (0, room), value=value))
-        return torch.cat(parts)
+    Args:
+        kept: of each round what was sampled, a reward a row (NaN: none), and the rows to keep.
+        config: shaping of the rewards.
+        pad_id: fills shorter rows.
 
-    mask = joined("mask", False, False)
+    """
+    whole = join_generations([made.rows(rows) for made, _, rows in kept], pad_id)
     raw = torch.cat([rewards[rows] for _, rewards, rows in kept])
-    truncated = torch.cat([made.truncated[rows] for made, _, rows in kept])
     valid = ~raw.isnan()
-    lengths = mask.sum(1)
     shaped = raw + overlong_penalty(
-        lengths, config.max_new_tokens, config.overlong_buffer, config.overlong_penalty
+        whole.lengths, config.max_new_tokens, config.overlong_buffer, config.overlong_penalty
     )
-    counted = valid & ~truncated if config.mask_truncated else valid
-    logprobs = joined("logprobs", False, 0.0)
+    counted = valid & ~whole.truncated if config.mask_truncated else valid
     return GroupBatch(
-        ids=torch.cat([joined("prompt_ids", True, pad_id), joined("tokens", False, pad_id)], 1),
-        attention=torch.cat([joined("prompt_mask", True, False), mask], 1),
-        mask=mask & counted[:, None],
-        logprobs=logprobs,
+        ids=whole.ids,
+        attention=whole.attention,
+        mask=whole.mask & counted[:, None],
+        logprobs=whole.logprobs,
         rewards=torch.where(valid, shaped, 0.0),
         raw_rewards=raw,
         valid=valid,
-        truncated=truncated,
-        advantages=torch.zeros_like(logprobs),
+        truncated=whole.truncated,
+        advantages=torch.zeros_like(whole.logprobs),
     )
 
 

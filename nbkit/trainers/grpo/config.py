@@ -44,8 +44,13 @@ class GRPOConfig:
         mask_truncated: completions that met the limit take no part in the loss.
         importance_cap: the old log-probabilities are computed by the trainer, and each token is
             weighted by min(trainer / sampler, cap), without gradient (truncated importance
-            sampling). None: those of the sampler serve as the old ones. What either does with the
-            rounding of bfloat16 stands in ``GRPOTrainer``.
+            sampling; with objective "clip" the decoupled objective of ``nbkit.off_policy``). None:
+            no weights. What either does with the rounding of bfloat16 stands in ``GRPOTrainer``.
+        old_logprobs: whose log-probabilities are the old ones of the ratio: those that the
+            "sampler" reported, or the "trainer"'s own, computed before its first step on the batch.
+            The trainer's without an `importance_cap` take the samples for its own: nothing then
+            corrects for an older or otherwise different sampler. None: the trainer's with an
+            `importance_cap`, else the sampler's.
         epochs: passes over each batch.
         minibatches: gradient steps a pass.
         micro_tokens: budget (rows x longest) of one forward pass; None: a minibatch at once. It
@@ -88,6 +93,7 @@ class GRPOConfig:
     overlong_penalty: float = 1.0
     mask_truncated: bool = False
     importance_cap: float | None = None
+    old_logprobs: Literal["sampler", "trainer"] | None = None
     epochs: int = 1
     minibatches: int = 1
     micro_tokens: int | None = None
@@ -124,6 +130,7 @@ class GRPOConfig:
         check_choice("kl_kind", self.kl_kind, ("k1", "k2", "k3"))
         check_choice("kl_place", self.kl_place, ("loss", "reward"))
         check_choice("silent_groups", self.silent_groups, ("count", "exclude"))
+        check_choice("old_logprobs", self.old_logprobs, ("sampler", "trainer", None))
         check_choice("sampler_dtype", self.sampler_dtype, ("bfloat16", None))
         self._check_together()
 
@@ -150,5 +157,16 @@ class GRPOConfig:
             )
         if self.ratio == "sequence" and self.objective != "clip":
             raise ValueError(f"ratio='sequence' is for objective='clip'; got {self.objective!r}")
+        if self.old_logprobs == "sampler" and self.importance_cap is not None:
+            raise ValueError(
+                "old_logprobs='sampler' leaves nothing to weight: importance_cap weights the "
+                "trainer's old log-probabilities against the sampler's; take 'trainer' (or None), "
+                "or importance_cap=None"
+            )
         if self.kl_ratio and (not self.kl_coefficient or self.kl_place != "loss"):
             raise ValueError("kl_ratio acts on a KL in the loss: set kl_coefficient above 0 there")
+
+    @property
+    def recomputes_old(self) -> bool:
+        """Whether the old log-probabilities are the trainer's own."""
+        return self.importance_cap is not None or self.old_logprobs == "trainer"

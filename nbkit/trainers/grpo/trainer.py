@@ -17,16 +17,17 @@ from nbkit.generate.weights import unwrap
 from nbkit.parallel import Parallel
 from nbkit.runs.samples import Sample
 from nbkit.text.adapters import has_adapters, merged, without_adapters
+from nbkit.text.protocols import LanguageModel, Problem, Vocabulary
 from nbkit.trainers.grpo.batch import GroupBatch, sample_batch
 from nbkit.trainers.grpo.config import GRPOConfig
 from nbkit.trainers.grpo.update import is_silent, prepare, update
 from nbkit.trainers.loop import StreamTrainer
+from nbkit.trainers.metrics import Metrics
 from nbkit.trainers.model_checks import SAMPLES_OTHERWISE, check_no_dropout, check_trainable
-from nbkit.trainers.optimisation import adamw, set_rate
-from nbkit.trainers.protocols import LanguageModel, Metrics, Problem, Vocabulary
+from nbkit.trainers.optimisation import adamw_of, set_rate
 from nbkit.trainers.samples import batch_as_data, noted_samples
 from nbkit.trainers.scoring import Note, RewardFunction
-from nbkit.trainers.spread import check_share, spread_over
+from nbkit.trainers.shares import check_share, spread_over
 from nbkit.trainers.watch import silent_steps
 
 
@@ -96,16 +97,7 @@ class GRPOTrainer(StreamTrainer):
         self.vocabulary, self.problems, self.reward_fn = vocabulary, problems, reward_fn
         spread = spread_over(parallel, self.model)
         check_share("prompts", config.prompts, spread, "samples the answers to one prompt at least")
-        spread.prepare(
-            self.model,
-            lambda parameters: adamw(
-                parameters,
-                config.learning_rate,
-                betas=config.betas,
-                weight_decay=config.weight_decay,
-                fused=False,
-            ),
-        )
+        spread.prepare(self.model, adamw_of(config, betas=config.betas, fused=False))
         self.reference = None if reference is None else spread.frozen(unwrap(reference))
         self.batch: GroupBatch | None = None
         self.notes: list[Note] = []
@@ -125,14 +117,24 @@ class GRPOTrainer(StreamTrainer):
 
     def step(self) -> Metrics:
         """Sample a batch, learn from it, return the metrics of this update."""
+        self.notes = []
+        with self.parallel.gathered() as whole, merged(whole):
+            batch, sampled = sample_batch(
+                whole, self.vocabulary, self.problems, self.stream, self.reward_fn, self.config,
+                parallel=self.parallel, notes=self.notes,
+            )  # fmt: skip
+        return self.learn_from(batch, sampled)
+
+    def learn_from(self, batch: GroupBatch, sampled: Metrics) -> Metrics:
+        """The learning half of a step: reference, advantages, gradient steps, one more update.
+
+        Args:
+            batch: as it was sampled, on all ranks the whole; without a row nothing is learned.
+            sampled: metrics of the sampling, "tokens" among them; they are this update's too.
+
+        """
         config, parallel, rate = self.config, self.parallel, self.learning_rate(self.done)
         set_rate(parallel.optimiser, rate)
-        self.notes = []
-        with parallel.gathered() as whole, merged(whole):
-            batch, sampled = sample_batch(
-                whole, self.vocabulary, self.problems, self.stream, self.reward_fn, config,
-                parallel=parallel, notes=self.notes,
-            )  # fmt: skip
         start = time.perf_counter()
         fixed: Metrics = {}
         learned: Metrics = {}
@@ -174,36 +176,3 @@ class GRPOTrainer(StreamTrainer):
     def postfix(self, metrics: Metrics) -> str:
         """As in ``Trainer``."""
         return f"accuracy {metrics['accuracy']:.2f}"
-
-
-def train(
-    model: LanguageModel,
-    vocabulary: Vocabulary,
-    problems: Sequence[Problem],
-    reward_fn: RewardFunction,
-    config: GRPOConfig,
-    *,
-    reference: LanguageModel | None = None,
-    generator: torch.Generator,
-    parallel: Parallel | None = None,
-    **run: Any,
-) -> list[Metrics]:
-    """Train ``model`` in place; return one dictionary of metrics an update.
-
-    Args:
-        model: see ``GRPOTrainer``, as for all but the last.
-        vocabulary: of prompts and completions.
-        problems: what is asked.
-        reward_fn: the verifier.
-        config: settings.
-        reference: of the KL term.
-        generator: source of all randomness.
-        parallel: where the model is spread over several devices.
-        run: arguments of ``GRPOTrainer.run``.
-
-    """
-    trainer = GRPOTrainer(
-        model, vocabulary, problems, reward_fn, config,
-        reference=reference, generator=generator, parallel=parallel,
-    )  # fmt: skip
-    return trainer.run(**run)

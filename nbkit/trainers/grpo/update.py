@@ -14,12 +14,12 @@ from nbkit.kl import kl_estimate
 from nbkit.losses import cispo_loss, importance_weights, policy_gradient_loss, ppo_clip_loss
 from nbkit.masks import aggregate, masked_mean
 from nbkit.parallel import Parallel
+from nbkit.text.protocols import LanguageModel
 from nbkit.trainers.grpo.batch import GroupBatch, advantages
 from nbkit.trainers.grpo.config import GRPOConfig
 from nbkit.trainers.grpo.logprobs import completion_logprobs, scored_by
-from nbkit.trainers.protocols import LanguageModel
 from nbkit.trainers.scoring import has_signal
-from nbkit.trainers.spread import own_parts, spread_over
+from nbkit.trainers.shares import own_parts, spread_over
 
 
 def grpo_loss(
@@ -99,25 +99,26 @@ def prepare(
         model: the policy.
         reference: of the KL term, or None.
         batch: as it was sampled.
-        config: importance cap, KL, advantages.
+        config: whose log-probabilities are the old ones, importance cap, KL, advantages.
         parallel: of the policy; None: one device.
 
     Returns:
-        the batch with advantages; importance weights (R, T) or None; metrics: "kl" (k3 of policy
-        and reference at sampling time, mean of the tokens); with an importance cap
-        "importance_weight" (mean) and "sampler_error", the largest |log pi_trainer -
-        log pi_sampler| of a token.
+        the batch with advantages and old log-probabilities; importance weights (R, T) or None;
+        metrics: "kl" (k3 of policy and reference at sampling time, mean of the tokens); where the
+        trainer computes the old log-probabilities "sampler_error", the largest |log pi_trainer -
+        log pi_sampler| of a token, and with an importance cap "importance_weight" (mean).
 
     """
     metrics: dict[str, float] = {}
     weights = None
     spread = spread_over(parallel, model)
-    if config.importance_cap is not None:
+    if config.recomputes_old:
         trained = scored_by(model, batch, config, parallel=spread)
-        weights = importance_weights(
-            trained, batch.logprobs, batch.mask, high=config.importance_cap
-        )
-        metrics["importance_weight"] = masked_mean(weights, batch.mask).item()
+        if config.importance_cap is not None:
+            weights = importance_weights(
+                trained, batch.logprobs, batch.mask, high=config.importance_cap
+            )
+            metrics["importance_weight"] = masked_mean(weights, batch.mask).item()
         apart = torch.where(batch.mask, trained - batch.logprobs, 0.0)
         metrics["sampler_error"] = apart.abs().max().item()
         batch = replace(batch, logprobs=trained)

@@ -2,7 +2,7 @@
 
 from nbkit.trainers.ppo.config import PPOConfig
 from nbkit.trainers.ppo.evaluation import evaluate
-from nbkit.trainers.ppo.trainer import PPOTrainer, train
+from nbkit.trainers.ppo.trainer import PPOTrainer
 from nbkit.trainers.ppo.update import ppo_loss
 
 __all__ = [
@@ -10,5 +10,4 @@ __all__ = [
     "PPOTrainer",
     "evaluate",
     "ppo_loss",
-    "train",
 ]

@@ -85,14 +85,17 @@ HEALTHY: dict[str, Healthy] = {
 }
 
 
-def read(history: Sequence[dict[str, float]], *, last: int = 10) -> list[str]:
+def read(
+    history: Sequence[dict[str, float]], *, last: int = 10, names: Sequence[str] = tuple(HEALTHY)
+) -> list[str]:
     """Name the metrics whose mean over the last updates lies outside the healthy range.
 
     NaN counts as outside (explained variance apart, which is NaN where all returns are equal).
 
     Args:
-        history: of ``nbkit.trainers.ppo.train``.
+        history: of ``nbkit.trainers.ppo.PPOTrainer``.
         last: updates that are averaged.
+        names: of the metrics to look at, which every update holds.
 
     Returns:
         One sentence a finding; empty: nothing remarkable.
@@ -102,7 +105,8 @@ def read(history: Sequence[dict[str, float]], *, last: int = 10) -> list[str]:
         raise ValueError("history is empty: there is nothing to read")
     recent = history[-last:]
     findings = []
-    for name, healthy in HEALTHY.items():
+    for name in names:
+        healthy = HEALTHY[name]
         values = [step[name] for step in recent]
         if name == "explained_variance":
             values = [value for value in values if value == value]

@@ -8,6 +8,8 @@ from torch import Tensor
 
 from nbkit.control.actor_critic import Policy, bounded
 from nbkit.control.environments import ControlEnv
+from nbkit.control.policies_pixels import PixelActorCritic
+from nbkit.trainers.ppo.eye import Eye, FrameSource
 
 
 @torch.no_grad()
@@ -53,3 +55,42 @@ def evaluate(
         totals[ended] = 0.0
         observations = transition.next_observations
     return returns
+
+
+@torch.no_grad()
+def success_rate(
+    source: FrameSource, policy: PixelActorCritic, *, frames: int, seed: int, steps: int
+) -> dict[str, Any]:
+    """Play one episode in each environment with the most likely action.
+
+    Args:
+        source: is reset from ``seed``.
+        policy: acts.
+        frames: K.
+        seed: not one that training used.
+        steps: the time limit of an episode.
+
+    Returns:
+        "success": share of the episodes, "episodes": N, "mean_steps": of the successful ones.
+
+    """
+    device = str(next(policy.parameters()).device)
+    eye = Eye(frames, 0, device, 0)
+    observations = eye.begin(source.reset(seed))
+    running = torch.ones(source.num_envs, dtype=torch.bool)
+    won, lengths = torch.zeros_like(running), torch.zeros(source.num_envs)
+    ended = ~running
+    for _ in range(steps):
+        mean = policy.act(observations).mode()
+        motors = (mean.tanh() if policy.squash else mean.clamp(-1, 1)).cpu()
+        newest, _, terminated, truncated = source.step(motors)
+        observations = eye.see(newest, ended)
+        ended = (terminated | truncated).clone()
+        lengths += running
+        won |= running & terminated
+        running &= ~ended
+    return {
+        "success": won.float().mean().item(),
+        "episodes": source.num_envs,
+        "mean_steps": lengths[won].mean().item() if bool(won.any()) else float("nan"),
+    }

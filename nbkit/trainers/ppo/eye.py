@@ -1,11 +1,27 @@
 """From frames to what a policy sees: a stack on the device, shifted if asked to."""
 
+from typing import Protocol
+
 import torch
 from torch import Tensor
 
 from nbkit._inputs import check_number
 from nbkit.control.policies_pixels import shift_pictures
 from nbkit.envs.pixels import FrameStack
+
+
+class FrameSource(Protocol):
+    """Arms that are drawn: ``nbkit.envs.workers.PixelWorkers`` and its like."""
+
+    num_envs: int
+
+    def reset(self, seed: int) -> Tensor:
+        """Return frames (N, 3, H, W) uint8."""
+        ...
+
+    def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return frames, rewards, terminated, truncated; autoreset is next-step."""
+        ...
 
 
 class Eye:

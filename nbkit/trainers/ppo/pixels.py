@@ -4,38 +4,25 @@ Frames stay bytes until the network reads them, go to the device once, and are s
 """
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor
 
 from nbkit.advantages import whiten
 from nbkit.control.normalisation import ReturnScale
 from nbkit.control.policies_pixels import PixelActorCritic
 from nbkit.control.rollouts import Rollout, make_batch
 from nbkit.parallel.base import Parallel
+from nbkit.runs.ranks import rank, world_size
 from nbkit.trainers.loop import Trainer
+from nbkit.trainers.metrics import Metrics
+from nbkit.trainers.ppo.budget import Budget
 from nbkit.trainers.ppo.config import PPOConfig
-from nbkit.trainers.ppo.eye import Eye
+from nbkit.trainers.ppo.eye import Eye, FrameSource
 from nbkit.trainers.ppo.update import update
-from nbkit.trainers.protocols import Metrics
-
-__all__ = ["Eye", "FrameSource", "PixelTrainer", "success_rate"]
-
-
-class FrameSource(Protocol):
-    """Arms that are drawn: ``nbkit.envs.workers.PixelWorkers`` and its like."""
-
-    num_envs: int
-
-    def reset(self, seed: int) -> Tensor:
-        """Return frames (N, 3, H, W) uint8."""
-        ...
-
-    def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return frames, rewards, terminated, truncated; autoreset is next-step."""
-        ...
 
 
 class PixelTrainer(Trainer):
@@ -48,6 +35,7 @@ class PixelTrainer(Trainer):
         frames: K.
         shift: see ``Eye``.
         seed: of everything that is drawn.
+        budget: ends the run, and takes the learning rate to 0; None: ``config.total_steps`` end it.
 
     Attributes:
         history: the metrics of each update.
@@ -70,6 +58,7 @@ class PixelTrainer(Trainer):
         frames: int = 3,
         shift: int = 0,
         seed: int = 0,
+        budget: Budget | None = None,
     ) -> None:
         if config.normalise_observations:
             raise ValueError("normalise_observations: pictures are scaled by the policy already")
@@ -87,6 +76,7 @@ class PixelTrainer(Trainer):
         self.ended = torch.zeros(source.num_envs, dtype=torch.bool)
         self.scale = ReturnScale(source.num_envs, config.gamma)
         self.outcomes: list[bool] = []
+        self.budget, self.left = budget, 1.0
         self.steps = 0
         self.seconds = {"simulator": 0.0, "network": 0.0, "update": 0.0}
 
@@ -99,6 +89,11 @@ class PixelTrainer(Trainer):
     def done(self) -> int:
         """Environment steps that are spent."""
         return self.steps
+
+    @property
+    def finished(self) -> bool:
+        """Whether the budget, or else the environment steps, are spent."""
+        return super().finished if self.budget is None else self.left <= 0
 
     @torch.no_grad()
     def collect(self) -> Rollout:
@@ -140,11 +135,11 @@ class PixelTrainer(Trainer):
         """Collect, learn, return the metrics of this update.
 
         Args:
-            learning_rate: of this update; None: the configuration's.
+            learning_rate: of this update; None: the configuration's, by what is left of the budget.
 
         """
         config = self.config
-        rate = config.learning_rate if learning_rate is None else learning_rate
+        rate = config.learning_rate * self.left if learning_rate is None else learning_rate
         self.optimiser.param_groups[0]["lr"] = rate
         rollout = self.collect()
         started = time.perf_counter()
@@ -161,14 +156,17 @@ class PixelTrainer(Trainer):
         self.steps += int(rollout.valid.sum())
         self.outcomes += rollout.terminated[rollout.done & rollout.valid].tolist()
         recent = self.outcomes[-500:]
-        return self.note(
-            {
-                "steps": float(self.steps),
-                "success": sum(recent) / max(1, len(recent)),
-                **metrics,
-                "learning_rate": rate,
-            }
-        )
+        metrics = {
+            "steps": float(self.steps),
+            "success": sum(recent) / max(1, len(recent)),
+            **metrics,
+            "learning_rate": rate,
+        }
+        if self.budget is not None:
+            metrics["frames/s"] = self.steps * world_size() / self.budget.seconds
+            metrics |= {f"seconds in {name}": value for name, value in self.seconds.items()}
+            self.left = self.budget.left(len(self.history) + 1)
+        return self.note(metrics)
 
     def postfix(self, metrics: Metrics) -> str:
         """As in ``Trainer``."""
@@ -182,6 +180,8 @@ class PixelTrainer(Trainer):
             "optimiser": self.optimiser.state_dict(),
             "history": self.history,
             "device": self.device_state(),
+            "elapsed": self.budget and self.budget.seconds,
+            "ranks": world_size(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -189,7 +189,35 @@ class PixelTrainer(Trainer):
         self.policy.load_state_dict(state["policy"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.history = list(state["history"])
-        self.load_device_state(state["device"], seed=self.seed + 1_000_003 * len(self.history))
+        self._begin_again(state["device"])
+        if self.budget is not None:
+            self.budget.go_on_from(state["elapsed"] or 0.0)
+            self.left = self.budget.left(len(self.history))
+
+    def check_state(self, state: Mapping[str, Any], where: Path) -> None:
+        """As in ``Trainer``; with fewer ranks the others' arms would be missing in silence."""
+        super().check_state(state, where)
+        ranks = state.get("ranks", 1)
+        if ranks != world_size():
+            raise ValueError(
+                f"the run was started with {ranks} processes and would go on with {world_size()}; "
+                "start it with as many, or anew"
+            )
+
+    def write_own(self, folder: Path) -> None:
+        """Write this rank's reward scale, draws and counts."""
+        if world_size() > 1:
+            torch.save(self.device_state(), folder / f"rank_{rank()}.pt")
+
+    def read_own(self, folder: Path) -> None:
+        """Read them, and begin episodes of this rank's own."""
+        if world_size() > 1:
+            kept = folder / f"rank_{rank()}.pt"
+            self._begin_again(torch.load(kept, map_location="cpu", weights_only=True))
+
+    def _begin_again(self, device_state: dict[str, Any]) -> None:
+        """Other targets than those of the start come next."""
+        self.load_device_state(device_state, seed=self.seed + 1_000_003 * len(self.history))
 
     def device_state(self) -> dict[str, Any]:
         """Return what this device needs to go on, besides policy, optimiser and history.
@@ -223,42 +251,3 @@ class PixelTrainer(Trainer):
         self.eye.generator.set_state(state["shifts"])
         self.observations = self.eye.begin(self.source.reset(seed))
         self.ended = torch.zeros(self.source.num_envs, dtype=torch.bool)
-
-
-@torch.no_grad()
-def success_rate(
-    source: FrameSource, policy: PixelActorCritic, *, frames: int, seed: int, steps: int
-) -> dict[str, Any]:
-    """Play one episode in each environment with the most likely action.
-
-    Args:
-        source: is reset from ``seed``.
-        policy: acts.
-        frames: K.
-        seed: not one that training used.
-        steps: the time limit of an episode.
-
-    Returns:
-        "success": share of the episodes, "episodes": N, "mean_steps": of the successful ones.
-
-    """
-    device = str(next(policy.parameters()).device)
-    eye = Eye(frames, 0, device, 0)
-    observations = eye.begin(source.reset(seed))
-    running = torch.ones(source.num_envs, dtype=torch.bool)
-    won, lengths = torch.zeros_like(running), torch.zeros(source.num_envs)
-    ended = ~running
-    for _ in range(steps):
-        mean = policy.act(observations).mode()
-        motors = (mean.tanh() if policy.squash else mean.clamp(-1, 1)).cpu()
-        newest, _, terminated, truncated = source.step(motors)
-        observations = eye.see(newest, ended)
-        ended = (terminated | truncated).clone()
-        lengths += running
-        won |= running & terminated
-        running &= ~ended
-    return {
-        "success": won.float().mean().item(),
-        "episodes": source.num_envs,
-        "mean_steps": lengths[won].mean().item() if bool(won.any()) else float("nan"),
-    }

@@ -1,8 +1,7 @@
 """Proximal policy optimisation (arXiv:1707.06347) for control, every detail a visible switch."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -17,11 +16,9 @@ from nbkit.control.normalisation import ObservationNormaliser, ReturnScale
 from nbkit.control.rollouts import Batch, Rollout, collect, make_batch
 from nbkit.parallel.base import Parallel
 from nbkit.trainers.loop import Trainer
+from nbkit.trainers.metrics import Metrics
 from nbkit.trainers.ppo.config import PPOConfig
 from nbkit.trainers.ppo.update import FlatParameter, update
-from nbkit.trainers.protocols import Metrics
-
-Hook = Callable[["PPOTrainer", Metrics], None]
 
 
 class PPOTrainer(Trainer):
@@ -240,31 +237,3 @@ def _moments_with_dummy_rows(
     )
     dummies = every_row[~rollout.valid] if not config.dummy_rows_in_loss else every_row[:0, 0]
     return batch_moments(torch.cat([batch.advantages, dummies]))
-
-
-def train(
-    env: ControlEnv,
-    policy: Policy,
-    config: PPOConfig,
-    *,
-    seed: int = 0,
-    progress: bool = True,
-    stop_return: float | None = None,
-    checkpoint: Path | None = None,
-    hook: Hook | None = None,
-) -> list[Metrics]:
-    """Train ``policy`` in place; return one dictionary of metrics an update.
-
-    Args:
-        env: is reset from ``seed``.
-        policy: what learns.
-        config: settings.
-        seed: of environment and actions (first weights are drawn where the policy is made).
-        progress: show a text progress bar.
-        stop_return: stop once the mean return of the last 100 episodes reaches this.
-        checkpoint: where to save and, if there is a file, continue from.
-        hook: called after each update.
-
-    """
-    trainer = PPOTrainer(env, policy, config, seed=seed)
-    return trainer.run(progress=progress, stop_return=stop_return, checkpoint=checkpoint, hook=hook)

@@ -11,7 +11,7 @@ from nbkit.trainers.reward_model.scores import (
     pair_scores,
     reward_function,
 )
-from nbkit.trainers.reward_model.trainer import RewardModelConfig, RewardModelTrainer, train
+from nbkit.trainers.reward_model.trainer import RewardModelConfig, RewardModelTrainer
 
 __all__ = [
     "Calibration",
@@ -25,5 +25,4 @@ __all__ = [
     "padded",
     "pair_scores",
     "reward_function",
-    "train",
 ]

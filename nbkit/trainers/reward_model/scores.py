@@ -1,9 +1,8 @@
 """What a reward model says: scores of answers, and how well they fit comparisons."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,8 +10,10 @@ from torch import Tensor
 from nbkit._inputs import check_number
 from nbkit.data.encode import EncodedPair, Example
 from nbkit.losses import reward_model_loss
-from nbkit.text.policies_value import ScalarModel, last_scores
-from nbkit.trainers.protocols import Metrics, Vocabulary
+from nbkit.text.protocols import Problem, Vocabulary
+from nbkit.text.scalar_models import ScalarModel, last_scores
+from nbkit.trainers.metrics import Metrics
+from nbkit.trainers.scoring import Completion, RewardFunction
 
 
 def padded(
@@ -137,7 +138,7 @@ def centre(model: ScalarModel, examples: Sequence[Example], *, pad_id: int) -> f
 
 def reward_function(
     model: ScalarModel, vocabulary: Vocabulary, *, batch_size: int = 256
-) -> Callable[[Sequence[Any], Sequence[Any]], list[float]]:
+) -> RewardFunction:
     """Return the model as a reward function of the trainers: problems and completions to scores.
 
     A completion that was cut has no EOS, and is scored as it stands.
@@ -149,7 +150,7 @@ def reward_function(
 
     """
 
-    def reward(problems: Sequence[Any], completions: Sequence[Any]) -> list[float]:
+    def reward(problems: Sequence[Problem], completions: Sequence[Completion]) -> list[float]:
         examples = []
         for problem, completion in zip(problems, completions, strict=True):
             end = () if completion.truncated else (vocabulary.eos_id,)

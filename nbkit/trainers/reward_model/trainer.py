@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,56 +10,41 @@ from nbkit._inputs import check_number
 from nbkit.data.encode import EncodedPair
 from nbkit.losses import reward_model_loss
 from nbkit.parallel import Parallel
-from nbkit.text.policies_value import ScalarModel
+from nbkit.text.scalar_models import ScalarModel
 from nbkit.trainers.dpo.batch import refused_pairs
 from nbkit.trainers.loop import StreamTrainer
+from nbkit.trainers.metrics import Metrics
 from nbkit.trainers.micro import check_micro, cut
-from nbkit.trainers.optimisation import adamw, schedule, set_rate
-from nbkit.trainers.protocols import Metrics
+from nbkit.trainers.optimisation import adamw_of, schedule, set_rate
 from nbkit.trainers.reward_model.scores import (
     evaluate,
     pair_scores,
 )
-from nbkit.trainers.spread import backward_parts, check_share, spread_over
+from nbkit.trainers.shares import backward_parts, check_share, spread_over
+from nbkit.trainers.supervised import SupervisedConfig
 
 
 @dataclass(frozen=True)
-class RewardModelConfig:
-    """Settings of a reward model's training.
+class RewardModelConfig(SupervisedConfig):
+    """Settings of a reward model's training, beside those of ``SupervisedConfig``.
 
     Attributes:
-        steps: gradient steps.
-        batch_size: pairs a step; each epoch is a new permutation.
-        learning_rate: peak for AdamW, with a linear decay to a tenth.
-        warmup: steps of linear warm-up.
-        weight_decay: of AdamW.
         centre_coefficient: of (chosen + rejected)^2 in the loss, see ``reward_model_loss``.
         use_margin: demand the margins that pairs bring along (arXiv:2307.09288, eq. 2).
-        max_grad_norm: clip of the global gradient norm.
-        micro_tokens: budget (rows x longest) of one forward pass; None: a batch at once.
-        micro_pairs: pairs of one forward pass on one device, in place of that budget.
+        micro_pairs: pairs of one forward pass on one device, in place of ``micro_tokens``.
 
     """
 
     steps: int = 120
-    batch_size: int = 64
     learning_rate: float = 1e-3
     warmup: int = 10
-    weight_decay: float = 0.01
     centre_coefficient: float = 0.0
     use_margin: bool = False
-    max_grad_norm: float = 1.0
-    micro_tokens: int | None = None
     micro_pairs: int | None = None
 
     def __post_init__(self) -> None:
-        check_number("steps", self.steps, 1)
-        check_number("batch_size", self.batch_size, 1)
-        check_number("learning_rate", self.learning_rate, 0.0, open_low=True)
-        check_number("warmup", self.warmup, 0)
-        for name in ("weight_decay", "centre_coefficient"):
-            check_number(name, getattr(self, name), 0.0)
-        check_number("max_grad_norm", self.max_grad_norm, 0.0, open_low=True)
+        super().__post_init__()
+        check_number("centre_coefficient", self.centre_coefficient, 0.0)
         check_micro(self.micro_tokens, self.micro_pairs, "micro_pairs")
 
 
@@ -102,8 +86,7 @@ class RewardModelTrainer(StreamTrainer):
         if config.use_margin and any(pair.margin is None for pair in pairs):
             raise ValueError("use_margin: some pairs bring no margin; set it to False")
         spread = spread_over(parallel, model)
-        decay = config.weight_decay
-        spread.prepare(model, lambda p: adamw(p, config.learning_rate, weight_decay=decay))
+        spread.prepare(model, adamw_of(config))
         super().__init__(config, len(pairs), generator, {"model": spread})
         self.pairs, self.pad_id, self.held_out, self.every = pairs, pad_id, held_out, every
         self.batch_size = min(config.batch_size, len(pairs))
@@ -169,36 +152,3 @@ class RewardModelTrainer(StreamTrainer):
     def postfix(self, metrics: Metrics) -> str:
         """As in ``Trainer``."""
         return f"accuracy {metrics['accuracy']:.2f}"
-
-
-def train(
-    model: ScalarModel,
-    pairs: Sequence[EncodedPair],
-    config: RewardModelConfig,
-    *,
-    pad_id: int,
-    generator: torch.Generator,
-    held_out: Sequence[EncodedPair] | None = None,
-    every: int = 20,
-    parallel: Parallel | None = None,
-    **run: Any,
-) -> list[Metrics]:
-    """Train ``model`` in place; return the metrics of each step, see ``RewardModelTrainer.step``.
-
-    Args:
-        model: see ``RewardModelTrainer``, as for all but the last.
-        pairs: to learn from.
-        config: settings.
-        pad_id: of the padding.
-        generator: of the order of the pairs.
-        held_out: pairs to judge it by, or None.
-        every: steps between two such judgements.
-        parallel: where the model is spread over several devices.
-        run: arguments of ``RewardModelTrainer.run``.
-
-    """
-    trainer = RewardModelTrainer(
-        model, pairs, config,
-        pad_id=pad_id, generator=generator, held_out=held_out, every=every, parallel=parallel,
-    )  # fmt: skip
-    return trainer.run(**run)

@@ -10,23 +10,25 @@ import torch
 from torch import Tensor
 
 from nbkit.advantages import token_gae, whiten
-from nbkit.generate import Generation, clear, generate
+from nbkit.generate import Generation
 from nbkit.generate.weights import causal
 from nbkit.kl import kl_estimate
 from nbkit.masks import masked_mean
 from nbkit.parallel import Parallel
 from nbkit.text.adapters import merged
-from nbkit.text.policies_value import ScalarModel
+from nbkit.text.protocols import Problem, Vocabulary
+from nbkit.text.scalar_models import ScalarModel
+from nbkit.trainers.completions import Scorer, scored_tokens
 from nbkit.trainers.data_order import PromptStream
-from nbkit.trainers.protocols import Metrics, Problem, Vocabulary, prompt_ids
+from nbkit.trainers.metrics import Metrics
 from nbkit.trainers.rlhf.config import RLHFConfig
-from nbkit.trainers.rlhf.scoring import judged_rows, scored_tokens, token_rewards
+from nbkit.trainers.rlhf.scoring import judged_rows, token_rewards
+from nbkit.trainers.sampling import as_completions, sample
 from nbkit.trainers.scoring import Completion, Note, RewardFunction, score, take_notes
-from nbkit.trainers.spread import everyone_s, own_prompts, whole_generation
+from nbkit.trainers.shares import everyone_s, own_prompts, whole_generation
 
 __all__ = [
     "RLHFBatch",
-    "as_completions",
     "batch_metrics",
     "sample_batch",
     "scored_tokens",
@@ -76,7 +78,7 @@ class RLHFBatch:
 def sample_batch(
     parallel: Parallel,
     value: ScalarModel | None,
-    reference: Any,
+    reference: Scorer,
     vocabulary: Vocabulary,
     problems: Sequence[Problem],
     stream: PromptStream,
@@ -117,20 +119,7 @@ def sample_batch(
     asked = [problems[i] for i in stream.take(config.prompts)]
     here, rows, seeds = own_prompts(asked, config.group_size, stream.generator, parallel)
     with parallel.gathered() as whole, merged(whole):
-        sampler = causal(whole)
-        made = generate(
-            sampler,
-            [prompt_ids(problem, vocabulary) for problem in here],
-            max_new_tokens=config.max_new_tokens,
-            temperature=config.temperature,
-            eos_ids=vocabulary.eos_id,
-            pad_id=vocabulary.pad_id,
-            seeds=seeds,
-            group_size=config.group_size,
-            dtype=torch.bfloat16 if config.sampler_dtype else None,
-        )
-        if config.release_engine:
-            clear(sampler)
+        made = sample(causal(whole), vocabulary, here, config, seeds)
     made = whole_generation(made, vocabulary.pad_id, parallel)
     sampled = time.perf_counter()
     completions = as_completions(made, vocabulary)
@@ -186,7 +175,7 @@ def sample_batch(
 
 def _scored(
     judge: RewardFunction,
-    problems: list[Any],
+    problems: list[Problem],
     completions: list[Completion],
     rows: slice,
     parallel: Parallel,
@@ -195,14 +184,6 @@ def _scored(
     numbers, composed = score(judge, problems[rows], completions[rows])
     numbers, composed = everyone_s((numbers, composed), parallel)
     return numbers, composed
-
-
-def as_completions(made: Generation, vocabulary: Vocabulary) -> list[Completion]:
-    """What reward functions see of a generation."""
-    return [
-        Completion(vocabulary.decode(row), len(row), cut, tuple(row))
-        for row, cut in zip(made.lists(), made.truncated.tolist(), strict=True)
-    ]
 
 
 def batch_metrics(batch: RLHFBatch, made: Generation, kl_coefficient: float) -> Metrics:

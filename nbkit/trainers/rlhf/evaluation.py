@@ -3,16 +3,15 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
-from nbkit.generate import Generation, generate
+from nbkit.generate import Generation, answer
 from nbkit.generate.weights import causal
-from nbkit.trainers.protocols import Problem, Vocabulary, prompt_ids
-from nbkit.trainers.rlhf.batch import as_completions
+from nbkit.text.protocols import Problem, Vocabulary
+from nbkit.trainers.completions import Policy, Scorer, scored_tokens
 from nbkit.trainers.rlhf.config import RLHFConfig
-from nbkit.trainers.rlhf.scoring import scored_tokens
+from nbkit.trainers.sampling import as_completions
 from nbkit.trainers.scoring import Completion, RewardFunction, score
 
 
@@ -37,7 +36,7 @@ class Sample:
 
 
 def draw(
-    policy: Any,
+    policy: Policy,
     vocabulary: Vocabulary,
     problems: Sequence[Problem],
     *,
@@ -52,23 +51,17 @@ def draw(
         the generation; the problem of each row; the completion of each row.
 
     """
-    made = generate(
-        causal(policy),
-        [prompt_ids(problem, vocabulary) for problem in problems],
-        max_new_tokens=max_new_tokens,
-        temperature=temperature,
-        eos_ids=vocabulary.eos_id,
-        pad_id=vocabulary.pad_id,
-        seeds=seed,
-        group_size=samples,
-    )
+    made = answer(
+        causal(policy), vocabulary, problems,
+        max_new_tokens=max_new_tokens, temperature=temperature, seeds=seed, group_size=samples,
+    )  # fmt: skip
     each = [problem for problem in problems for _ in range(samples)]
     return made, each, as_completions(made, vocabulary)
 
 
 def evaluate(
-    policy: Any,
-    reference: Any,
+    policy: Policy,
+    reference: Scorer,
     vocabulary: Vocabulary,
     problems: Sequence[Problem],
     rewards: Mapping[str, RewardFunction],
@@ -112,8 +105,8 @@ def evaluate(
 
 
 def sample_table(
-    policy: Any,
-    reference: Any,
+    policy: Policy,
+    reference: Scorer,
     vocabulary: Vocabulary,
     problems: Sequence[Problem],
     rewards: Mapping[str, RewardFunction],
@@ -149,7 +142,11 @@ def _word(vocabulary: Vocabulary, token: int) -> str:
 
 
 def _log_ratio(
-    policy: Any, reference: Any, made: Generation, temperature: float, micro_tokens: int | None
+    policy: Policy,
+    reference: Scorer,
+    made: Generation,
+    temperature: float,
+    micro_tokens: int | None,
 ) -> torch.Tensor:
     """log pi - log reference of each sampled token, (R, T) float64, 0 outside the mask."""
     config = RLHFConfig(temperature=temperature, micro_tokens=micro_tokens)

@@ -1,7 +1,5 @@
 """What models say of sampled tokens, and what the tokens are paid for it."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -9,53 +7,10 @@ from nbkit.advantages import whiten
 from nbkit.generate import Generation
 from nbkit.masks import place_sequence_reward
 from nbkit.parallel import Parallel
-from nbkit.text.policies_value import ScalarModel, last_scores
+from nbkit.text.scalar_models import ScalarModel, last_scores
+from nbkit.trainers.completions import align
 from nbkit.trainers.rlhf.config import RLHFConfig
-from nbkit.trainers.rlhf.models import align, policy_outputs, value_outputs
-from nbkit.trainers.spread import own_parts, spread_over
-
-
-@torch.no_grad()
-def scored_tokens(
-    policy: Any,
-    value: ScalarModel | None,
-    ids: Tensor,
-    attention: Tensor,
-    mask: Tensor,
-    config: RLHFConfig,
-    *,
-    parallel: Parallel | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Log-probabilities and values (R, T) of sampled tokens, in micro-batches.
-
-    Args:
-        policy: a language model, or a ``SharedActorCritic``.
-        value: a value model; None: the policy's own values, or zeros where it has none.
-        ids: (R, P+T).
-        attention: (R, P+T).
-        mask: (R, T).
-        config: temperature, micro_tokens, micro_rows.
-        parallel: of the policy: each rank scores its share of the rows, and all get the whole.
-            None: one device.
-
-    """
-    spread = spread_over(parallel, policy)
-    logprobs = torch.zeros(mask.shape, device=ids.device)
-    values = torch.zeros(mask.shape, device=ids.device)
-    for rows in own_parts(attention, spread, config.micro_tokens, config.micro_rows):
-        if rows is None:  # the other ranks need this one's shards
-            part = align(ids[:1], attention[:1], mask[:1])
-            policy_outputs(policy, part, config.temperature)
-            if value is not None:
-                value_outputs(value, part)
-            continue
-        part = align(ids[rows], attention[rows], mask[rows])
-        logp, own, _ = policy_outputs(policy, part, config.temperature)
-        logprobs[rows] = part.full(logp).to(logprobs.dtype)
-        found = own if value is None else value_outputs(value, part)
-        if found is not None:
-            values[rows] = part.full(found).to(values.dtype)
-    return spread.sum(logprobs), spread.sum(values)
+from nbkit.trainers.shares import own_parts
 
 
 @torch.no_grad()

@@ -9,27 +9,27 @@ take gradient steps (``update.update``), move the price of the divergence
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import nn
 
 from nbkit.generate.weights import causal
 from nbkit.parallel import Parallel
 from nbkit.runs.samples import Sample
 from nbkit.text.adapters import has_adapters, without_adapters
-from nbkit.text.policies_value import ScalarModel, SharedActorCritic
+from nbkit.text.protocols import LanguageModel, Problem, Vocabulary
+from nbkit.text.scalar_models import ScalarModel, SharedActorCritic
 from nbkit.trainers.loop import StreamTrainer
+from nbkit.trainers.metrics import Metrics
 from nbkit.trainers.model_checks import SAMPLES_OTHERWISE, check_no_dropout, check_trainable
-from nbkit.trainers.optimisation import adamw, set_rate
-from nbkit.trainers.protocols import LanguageModel, Metrics, Problem, Vocabulary
+from nbkit.trainers.optimisation import adamw_of, set_rate
 from nbkit.trainers.rlhf.batch import RLHFBatch, sample_batch
 from nbkit.trainers.rlhf.config import RLHFConfig
 from nbkit.trainers.rlhf.update import update
 from nbkit.trainers.samples import batch_as_data, noted_samples
 from nbkit.trainers.scoring import Completion, Note, RewardFunction, has_signal
-from nbkit.trainers.spread import check_share, spread_over
+from nbkit.trainers.shares import check_share, spread_over
 from nbkit.trainers.watch import silent_steps
 
 _OWN_METRICS = frozenset(
@@ -116,9 +116,11 @@ class RLHFTrainer(StreamTrainer):
                 "the wrapper; give a language model and a ScalarModel"
             )
         check_share("prompts", config.prompts, spread, "samples the answers to one prompt at least")
-        learners = {"policy": self._prepared(spread, net, config)}
+        learners = {"policy": spread}
+        spread.prepare(net, adamw_of(config, betas=config.betas))
         if value is not None:
-            learners["value"] = self._prepared(spread.another(), value, config)
+            learners["value"] = spread.another()
+            learners["value"].prepare(value, adamw_of(config, betas=config.betas))
         super().__init__(config, len(problems), generator, learners)
         self.policy: Any = spread.model
         self.value: Any = learners["value"].model if "value" in learners else None
@@ -134,15 +136,6 @@ class RLHFTrainer(StreamTrainer):
         self.batch: RLHFBatch | None = None
         self.completions: list[Completion] = []
         self.notes: list[Note] = []
-
-    @staticmethod
-    def _prepared(parallel: Parallel, model: nn.Module, config: RLHFConfig) -> Parallel:
-        def make(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-            rate, decay = config.learning_rate, config.weight_decay
-            return adamw(parameters, rate, betas=config.betas, weight_decay=decay)
-
-        parallel.prepare(model, make)
-        return parallel
 
     @property
     def planned(self) -> int:
@@ -204,41 +197,3 @@ class RLHFTrainer(StreamTrainer):
         """Put back what ``state_dict`` returned."""
         super().load_state_dict(state)
         self.controller.load_state_dict(state["controller"])
-
-
-def train(
-    policy: LanguageModel | SharedActorCritic,
-    vocabulary: Vocabulary,
-    problems: Sequence[Problem],
-    reward_fn: RewardFunction | ScalarModel,
-    config: RLHFConfig,
-    *,
-    reference: LanguageModel | None = None,
-    value: ScalarModel | None = None,
-    monitors: Mapping[str, RewardFunction] | None = None,
-    generator: torch.Generator,
-    parallel: Parallel | None = None,
-    **run: Any,
-) -> list[Metrics]:
-    """Train ``policy`` in place; return one dictionary of metrics an update.
-
-    Args:
-        policy: see ``RLHFTrainer``, as for all but the last.
-        vocabulary: of prompts and completions.
-        problems: what is asked.
-        reward_fn: reward model or verifier.
-        config: settings.
-        reference: of the KL term.
-        value: of the advantages.
-        monitors: what else is measured.
-        generator: source of all randomness.
-        parallel: where the models are spread over several devices.
-        run: arguments of ``RLHFTrainer.run``.
-
-    """
-    trainer = RLHFTrainer(
-        policy, vocabulary, problems, reward_fn, config,
-        reference=reference, value=value, monitors=monitors, generator=generator,
-        parallel=parallel,
-    )  # fmt: skip
-    return trainer.run(**run)

@@ -1,7 +1,6 @@
 """The gradient steps of PPO for language models; the losses are those of chapter 12."""
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,17 +10,17 @@ from nbkit.losses import ppo_clip_loss, value_loss
 from nbkit.masks import aggregate
 from nbkit.minibatches import minibatches
 from nbkit.parallel import Parallel
-from nbkit.trainers.protocols import Metrics
+from nbkit.trainers.completions import Scorer, align, policy_outputs, value_outputs
+from nbkit.trainers.metrics import Metrics
 from nbkit.trainers.rlhf.batch import RLHFBatch
 from nbkit.trainers.rlhf.config import RLHFConfig
-from nbkit.trainers.rlhf.models import align, policy_outputs, value_outputs
-from nbkit.trainers.spread import own_parts
+from nbkit.trainers.shares import own_parts
 
 _SUMS = ("policy_loss", "value_loss", "clip_fraction", "value_clip_fraction", "approx_kl")
 
 
 def policy_loss(
-    policy: Any,
+    policy: Scorer,
     batch: RLHFBatch,
     config: RLHFConfig,
     *,

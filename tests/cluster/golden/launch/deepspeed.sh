@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 9a5bb75dc68b5290
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 cf64f99233047dfc
 # Two stages over two nodes in a container, DeepSpeed's ZeRO-3 with offload.
 #
 #   bash tests/cluster/golden/launch/deepspeed.sh RUN          all stages, on this machine
@@ -18,7 +18,9 @@ stages=(sft ppo)
 lead_seconds=120 # from the request to save to the end of the time
 budget_seconds=18000 # for all attempts together; 0: no limit
 facts='{"job": "golden", "variant": "", "stages": ["sft", "ppo"], "gpus": 8, "price_per_gpu_hour": 2.5, "currency": "USD"}'
+preflight=1 # whether each GPU is tried before the first step
 nodes=2
+program=tests/cluster/golden/train.py
 
 module load cuda/12.8
 export PYTHONUNBUFFERED=1
@@ -42,7 +44,7 @@ launch() {
     --master_addr="$address" \
     --master_port="$port" \
     --no_local_rank \
-    tests/cluster/golden/train.py tests/cluster/golden/launch/config"${1:+.$1}".yaml
+    "$program" tests/cluster/golden/launch/config"${1:+.$1}".yaml
 }
 
 # shellcheck source=nbkit/cluster/driver/node.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 09cdf2e6f14c636c
+# Generated from job.yaml by `nbkit job render`, which writes it anew: edit that. sha256 566e4ddeefcc639e
 # Two stages over two nodes in a container, DeepSpeed's ZeRO-3 with offload.
 #
 #   bash tests/cluster/golden/launch/torchrun.sh RUN          all stages, on this machine
@@ -15,7 +15,9 @@ stages=(sft ppo)
 lead_seconds=120 # from the request to save to the end of the time
 budget_seconds=18000 # for all attempts together; 0: no limit
 facts='{"job": "golden", "variant": "", "stages": ["sft", "ppo"], "gpus": 8, "price_per_gpu_hour": 2.5, "currency": "USD"}'
+preflight=1 # whether each GPU is tried before the first step
 nodes=2
+program=tests/cluster/golden/train.py
 
 module load cuda/12.8
 export PYTHONUNBUFFERED=1
@@ -42,7 +44,8 @@ launch() {
     --rdzv-endpoint="$endpoint" \
     --local-addr="$address" \
     --rdzv-conf="is_host=$is_host,join_timeout=900" \
-    tests/cluster/golden/train.py tests/cluster/golden/launch/config"${1:+.$1}".yaml
+    --log-dir="$rank_logs" --tee=3 \
+    "$program" tests/cluster/golden/launch/config"${1:+.$1}".yaml
 }
 
 # shellcheck source=nbkit/cluster/driver/node.sh

@@ -1,0 +1,1 @@
+"""Grading of handed-in exercises: the learner's code runs in a sandbox, the judge outside."""

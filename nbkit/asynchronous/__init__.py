@@ -1,0 +1,1 @@
+"""Asynchronous reinforcement learning: one process samples, another learns."""

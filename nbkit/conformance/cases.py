@@ -1,8 +1,0 @@
-"""All cases, in the order in which a report shows them."""
-
-from nbkit.conformance.case import Case
-from nbkit.conformance.cases_advantages import ADVANTAGE_CASES
-from nbkit.conformance.cases_losses import LOSS_CASES
-from nbkit.conformance.cases_tokens import TOKEN_CASES
-
-ALL_CASES: tuple[Case, ...] = TOKEN_CASES + ADVANTAGE_CASES + LOSS_CASES

@@ -1,0 +1,5 @@
+"""These models are too small for several threads."""
+
+from tests.one_thread import one_thread
+
+__all__ = ["one_thread"]
