@@ -59,7 +59,7 @@ ARMS: dict[str, dict[str, Any]] = {
 MEASURE_SECONDS = 90.0  # what a run needs after its last update
 
 
-def _loaded(folder: Path, device: str) -> tuple[Any, Any]:
+def loaded(folder: Path, device: str) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from nbkit.text.chat_vocabulary import ChatVocabulary
@@ -75,7 +75,7 @@ def supervised(folder: Path, device: str) -> dict[str, Any]:
     facts = folder / "facts.json"
     if not facts.is_file():
         begun = time.perf_counter()
-        model, vocabulary = _loaded(fetched(MODEL), device)
+        model, vocabulary = loaded(fetched(MODEL), device)
         losses = teach(model, problems()[0], vocabulary, SEED, device)
         model.save_pretrained(folder)
         found = {
@@ -90,7 +90,7 @@ def supervised(folder: Path, device: str) -> dict[str, Any]:
 
 def run(arm: str, seed: int, folder: Path, out: Path, end: float, device: str) -> Run:
     """One arm, or the measure of the start alone."""
-    model, vocabulary = _loaded(folder, device)
+    model, vocabulary = loaded(folder, device)
     train, test = problems()
     found: dict[str, Any] = {}
     if arm != BEFORE:

@@ -14,6 +14,7 @@ from nbkit.asynchronous.groups import scored_call, split
 from nbkit.asynchronous.learner import TicketTrainer
 from nbkit.asynchronous.sampler import Sampler
 from nbkit.asynchronous.tickets import seeds_of
+from nbkit.parallel import Parallel
 from nbkit.text.protocols import LanguageModel, Problem, Vocabulary
 from nbkit.trainers.grpo.config import GRPOConfig
 from nbkit.trainers.metrics import Metrics
@@ -31,6 +32,7 @@ class ColocatedGRPOTrainer(TicketTrainer):
         config: without dynamic sampling; ``release_engine`` has no meaning here.
         reference: as for ``GRPOTrainer``.
         generator: source of all randomness.
+        parallel: of one device, see ``TicketTrainer``.
 
     Attributes:
         sampler: asleep between two steps.
@@ -50,10 +52,11 @@ class ColocatedGRPOTrainer(TicketTrainer):
         *,
         reference: LanguageModel | None = None,
         generator: torch.Generator,
+        parallel: Parallel | None = None,
     ) -> None:
         super().__init__(
             model, vocabulary, problems, reward_fn, config,
-            staleness=0, reference=reference, generator=generator,
+            staleness=0, reference=reference, generator=generator, parallel=parallel,
         )  # fmt: skip
         self.sampler = Sampler(self.model, vocabulary, config)
         self.awake_bytes: dict[str, int] = {}

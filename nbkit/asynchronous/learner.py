@@ -8,6 +8,7 @@ from torch import Tensor
 
 from nbkit.asynchronous.groups import Group, as_batch, staleness
 from nbkit.asynchronous.tickets import Ledger
+from nbkit.parallel import Parallel
 from nbkit.text.adapters import has_adapters
 from nbkit.text.protocols import LanguageModel, Problem, Vocabulary
 from nbkit.trainers.grpo.config import GRPOConfig
@@ -30,6 +31,7 @@ class TicketTrainer(GRPOTrainer):
         staleness: of the rule of admission.
         reference: as for ``GRPOTrainer``.
         generator: source of all randomness; on a CPU.
+        parallel: as for ``GRPOTrainer``, of one device: it gives the precision. None: float32.
 
     Attributes:
         ledger: what was asked.
@@ -37,7 +39,8 @@ class TicketTrainer(GRPOTrainer):
         numbers: tickets of the last batch.
 
     Raises:
-        ValueError: dynamic sampling, adapters, a generator on another device; as ``GRPOTrainer``.
+        ValueError: dynamic sampling, adapters, several ranks, a generator on another device; as
+            ``GRPOTrainer``.
 
     """
 
@@ -52,7 +55,13 @@ class TicketTrainer(GRPOTrainer):
         staleness: int,
         reference: LanguageModel | None = None,
         generator: torch.Generator,
+        parallel: Parallel | None = None,
     ) -> None:
+        if parallel is not None and parallel.world.size > 1:
+            raise ValueError(
+                f"parallel spreads the model over {parallel.world.size} ranks; the learning half "
+                "works on one device so far: give a Parallel of one"
+            )
         if config.dynamic_sampling:
             raise ValueError(
                 "dynamic_sampling asks for more groups once it has seen the rewards of a batch; "
@@ -60,7 +69,7 @@ class TicketTrainer(GRPOTrainer):
             )
         super().__init__(
             model, vocabulary, problems, reward_fn, config,
-            reference=reference, generator=generator,
+            reference=reference, generator=generator, parallel=parallel,
         )  # fmt: skip
         if has_adapters(self.model):
             raise ValueError("model has adapters: merge them, the generator gets plain weights")

@@ -21,6 +21,7 @@ from nbkit.asynchronous.queue import GroupQueue
 from nbkit.asynchronous.tickets import Ticket
 from nbkit.asynchronous.timeline import Span
 from nbkit.asynchronous.versions import Mailbox
+from nbkit.parallel import Parallel
 from nbkit.text.protocols import LanguageModel, Problem, Vocabulary
 from nbkit.trainers.grpo.config import GRPOConfig
 from nbkit.trainers.metrics import Metrics
@@ -41,6 +42,7 @@ class AsyncGRPOTrainer(TicketTrainer):
         options: how far the two may be apart.
         reference: as for ``GRPOTrainer``.
         generator: source of all randomness; all of it is drawn here.
+        parallel: of one device, see ``TicketTrainer``.
 
     Attributes:
         restarts: of the generator, since this object was made.
@@ -61,12 +63,14 @@ class AsyncGRPOTrainer(TicketTrainer):
         *,
         reference: LanguageModel | None = None,
         generator: torch.Generator,
+        parallel: Parallel | None = None,
     ) -> None:
         self.options = options or AsyncOptions()
         room = self.options.room(config)
         super().__init__(
             model, vocabulary, problems, reward_fn, config,
             staleness=self.options.staleness, reference=reference, generator=generator,
+            parallel=parallel,
         )  # fmt: skip
         self._room = room
         self.queue = self._new_queue()

@@ -144,6 +144,8 @@ def generator_main(connection: Connection, packed_job: bytes, mailbox: Mailbox) 
         torch.set_num_threads(job.threads)
         if job.device is not None:
             job.model.to(job.device)
+            if torch.device(job.device).type == "cuda":  # where kernels and graphs are launched
+                torch.cuda.set_device(job.device)
         Worker(connection, job, mailbox).serve()
     except (EOFError, BrokenPipeError, ConnectionResetError, SilenceError):
         return  # the trainer has ended, or has forgotten this process; it starts another if need be
