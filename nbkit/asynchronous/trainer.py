@@ -17,6 +17,7 @@ from nbkit.asynchronous.groups import Group
 from nbkit.asynchronous.learner import TicketTrainer
 from nbkit.asynchronous.messages import Job, Orders
 from nbkit.asynchronous.options import AsyncOptions
+from nbkit.asynchronous.plain_model import without_patches
 from nbkit.asynchronous.queue import GroupQueue
 from nbkit.asynchronous.tickets import Ticket
 from nbkit.asynchronous.timeline import Span
@@ -148,7 +149,7 @@ class AsyncGRPOTrainer(TicketTrainer):
         self._publish()
         options = self.options
         job = Job(
-            self.model, self.vocabulary, self.reward_fn, self.config,
+            without_patches(self.model), self.vocabulary, self.reward_fn, self.config,
             in_flight=options.in_flight, cache=options.cache,
             reward_limit_s=options.reward_limit_s, idle_s=options.idle_s,
             threads=torch.get_num_threads(), device=options.device,

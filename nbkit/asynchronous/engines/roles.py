@@ -10,6 +10,7 @@ from torch import Tensor
 
 from nbkit.asynchronous.groups import Group, Order, Task, scored_call, split
 from nbkit.asynchronous.learner import TicketTrainer
+from nbkit.asynchronous.plain_model import without_patches
 from nbkit.asynchronous.sampler import Sampler
 from nbkit.asynchronous.tickets import Ticket, seeds_of
 from nbkit.trainers.metrics import Metrics
@@ -105,7 +106,8 @@ class LearnerRole:
     def task(self) -> Task:
         """What the generator needs; its model is a copy as soon as it travels."""
         trainer = self.trainer
-        return Task(trainer.model, trainer.vocabulary, trainer.reward_fn, trainer.config)
+        model = without_patches(trainer.model)
+        return Task(model, trainer.vocabulary, trainer.reward_fn, trainer.config)
 
     def issue(self) -> list[list[Order]]:
         """Orders that the rule of admission allows now, a batch in each list."""
