@@ -19,6 +19,9 @@ import psutil
 IDLE_SECONDS = 60.0  # of the clock
 IDLE_WORK = 0.05  # seconds of processor time; less than this is none
 LOOK_SECONDS = 0.2  # of the clock, between two looks; a short limit is looked at more often
+# To the next exception, if the block goes on: Python drops one that is raised within a callback, as
+# of the garbage collector, and code may catch everything.
+AGAIN_SECONDS = 1.0
 
 
 class TimeLimitReached(BaseException):
@@ -104,7 +107,7 @@ def _by_signal(watch: _Watch, every: float) -> Iterator[None]:
     def look(_number: int, _frame: FrameType | None) -> None:
         reached = watch.verdict()
         if reached is not None:
-            signal.setitimer(signal.ITIMER_REAL, 0)  # once
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS, AGAIN_SECONDS)
             raise reached
 
     started = time.monotonic()
@@ -127,13 +130,14 @@ def _by_injection(watch: _Watch, every: float) -> Iterator[None]:
     done = threading.Event()
 
     def look() -> None:
-        while not done.wait(every):
+        pause = every
+        while not done.wait(pause):
             reached = watch.verdict()
             if reached is not None:
+                pause = AGAIN_SECONDS
                 with lock:
                     if not done.is_set():
                         _inject(target, reached)
-                return
 
     watcher = threading.Thread(target=look, daemon=True)
     watcher.start()

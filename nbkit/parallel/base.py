@@ -20,6 +20,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from nbkit.parallel import counts
+from nbkit.parallel.attention import keep_cudnn_from_masks
 from nbkit.parallel.blocks import prepare_blocks
 from nbkit.parallel.config import ParallelConfig
 from nbkit.parallel.filling import filler_of
@@ -81,6 +82,7 @@ class Parallel(ABC):
         model.zero_grad(set_to_none=True)
         self._plain = self._place(model)
         prepare_blocks(model, self.config)
+        keep_cudnn_from_masks(model)
         self._wrap(model, make_optimiser)
 
     def _place(self, model: nn.Module) -> nn.Module:

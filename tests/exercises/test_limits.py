@@ -1,5 +1,6 @@
 """The limit on processor time, in the main thread and beside it."""
 
+import gc
 import signal
 import subprocess
 import sys
@@ -83,6 +84,41 @@ def test_what_others_have_used_before_does_not_count() -> None:
     with time_limit(0.4):
         time.sleep(0.5)
     assert processor_seconds() - before < 0.4
+
+
+def test_an_exception_that_is_lost_in_a_callback_comes_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Libraries hang functions onto the garbage collector; what is raised in them is dropped."""
+    lost = []
+
+    def slow(phase: str, _info: dict[str, int]) -> None:
+        until = time.process_time() + 0.4
+        while not lost and time.process_time() < until:
+            pass
+        lost.append(phase)
+
+    seen = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: seen.append(args.exc_type.__name__))
+    gc.callbacks.append(slow)
+    try:
+        with pytest.raises(TimeLimitReached), time_limit(0.2):
+            while True:
+                gc.collect(0)
+    finally:
+        gc.callbacks.remove(slow)
+    assert set(seen) == {"TimeLimitReached"}
+
+
+def test_code_that_catches_everything_is_ended_all_the_same() -> None:
+    caught = []
+    with pytest.raises(TimeLimitReached), time_limit(0.2):
+        try:
+            loop()
+        except BaseException as error:
+            caught.append(error)
+        loop()
+    assert len(caught) == 1
 
 
 def test_quick_code_is_left_alone() -> None:
