@@ -32,7 +32,7 @@ help:
 	@echo "make lab                open the chapters and exercises in JupyterLab"
 	@echo "make serve              render the book and show it at a local address"
 	@echo "make pdf                print the book to one PDF (needs Chromium)"
-	@echo "make check              lint, types and fast tests, in under three minutes"
+	@echo "make check              lint, types and fast tests, in about six minutes"
 	@echo "make execute [PAGES=…]  rerun stale pages and store their outputs"
 	@echo "make study NAME=…       run a long experiment and store its result"
 	@echo "make parity             compare the losses with other libraries, in their own environment"
