@@ -53,8 +53,6 @@ class Parallel(ABC):
         self._plain: Any = None
         self._has_gradients = False
 
-    # ---- set-up
-
     def prepare(self, model: nn.Module, make_optimiser: MakeOptimiser) -> None:
         """Spread a model, then make its optimiser (it must hold the parameters as they are then).
 

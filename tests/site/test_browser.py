@@ -342,12 +342,13 @@ def test_clip_figure_by_keyboard(constructs_site: Site, open_page) -> None:
 def test_clip_figure_by_pointer(constructs_site: Site, open_page) -> None:
     page = open_page(constructs_site.url("constructs/index.html"))
     figure = page.locator("[data-figure=ppo-clip]")
-    figure.scroll_into_view_if_needed()
-    box = figure.locator("svg.draggable").bounding_box()
-    page.mouse.click(box["x"] + 0.9 * box["width"], box["y"] + 0.15 * box["height"])
-    sync_api.expect(figure.locator(".figure-note")).to_contain_text("the gradient is zero")
-    page.mouse.click(box["x"] + 0.9 * box["width"], box["y"] + 0.75 * box["height"])
-    sync_api.expect(figure.locator(".figure-note")).to_contain_text("pulls the policy back")
+    drawing = figure.locator("svg.draggable")
+    drawing.scroll_into_view_if_needed()
+    box = drawing.bounding_box()
+    # A click of the locator waits until the drawing stands still; the note below it changes height.
+    for height, says in ((0.15, "the gradient is zero"), (0.75, "pulls the policy back")):
+        drawing.click(position={"x": 0.9 * box["width"], "y": height * box["height"]})
+        sync_api.expect(figure.locator(".figure-note")).to_contain_text(says)
 
 
 def test_a_prediction_is_made_on_the_page_and_drawn_over_what_happened(

@@ -20,11 +20,12 @@ from bookkit.authoring.heads import (
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = {
     **{"reinforce": 11, "ppo": 12, "rlhf": 21, "kl": 21, "dpo": 22, "grpo": 24},
-    **{"manipulation": 41, "gsm8k": 24, "decode": 31, "hh": 21, "films": 12},
+    **{"manipulation": 41, "gsm8k": 24, "decode": 31, "hh": 21, "films": 12, "sums": 35},
 }
 OF_OTHERS = {
     "grpo_code": (23,),
     "grpo_knobs": (23, 24),
+    "grpo_overlap": (35,),
     "grpo_staleness": (35,),
     "hh_comparison": (21, 22),
 }  # against the first word of their name
