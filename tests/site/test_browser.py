@@ -342,8 +342,8 @@ def test_clip_figure_by_keyboard(constructs_site: Site, open_page) -> None:
 def test_clip_figure_by_pointer(constructs_site: Site, open_page) -> None:
     page = open_page(constructs_site.url("constructs/index.html"))
     figure = page.locator("[data-figure=ppo-clip]")
+    figure.scroll_into_view_if_needed()  # it is drawn when it comes into sight
     drawing = figure.locator("svg.draggable")
-    drawing.scroll_into_view_if_needed()
     box = drawing.bounding_box()
     # A click of the locator waits until the drawing stands still; the note below it changes height.
     for height, says in ((0.15, "the gradient is zero"), (0.75, "pulls the policy back")):
