@@ -22,12 +22,12 @@ from nbkit.asynchronous.colocated import ColocatedGRPOTrainer
 from nbkit.asynchronous.options import AsyncOptions
 from nbkit.asynchronous.trainer import AsyncGRPOTrainer
 from nbkit.data.pretrained import MODELS
-from nbkit.parallel import ParallelConfig, World, connect
 from nbkit.text.tiny_models import tiny_model
 from nbkit.text.vocabulary import CharVocabulary
 from nbkit.trainers.grpo import GRPOTrainer, variant
 from studies._arms import Arms, Run, seed_by_seed
 from studies._frame import Frame, first_updates
+from studies._gsm8k import on
 from studies._sums import TOKENS, LineVocabulary, judged, questions, right
 
 MODEL = "smollm2-135m"
@@ -83,10 +83,9 @@ def run(arm: str, seed: int, device: str = "cuda") -> Run:
     folder = fetched(MODEL)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval().to(device)
     vocabulary = LineVocabulary(AutoTokenizer.from_pretrained(folder))
-    parallel = connect(ParallelConfig(precision="bfloat16"), World(device=torch.device(device)))
     held_out = questions(HELD_OUT, seed=2)
     trainer = trainer_of(
-        arm, model, vocabulary, questions(20_000, seed=seed), seed, parallel=parallel
+        arm, model, vocabulary, questions(20_000, seed=seed), seed, parallel=on(device)
     )
     points = [{"update": 0, **judged(model, vocabulary, held_out, seed=seed)}]
     with ExitStack() as stack:
